@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.connectors.cdc import EventRouter, ExtractNewRecordState, PostgresConnector
+from ottla.connectors.cdc import (
+    EventRouter,
+    ExtractNewRecordState,
+    MariaDbConnector,
+    MySqlConnector,
+    PostgresConnector,
+)
 from ottla.connectors.datagen import GeneratorSourceConnector
 from ottla.connectors.files import FileStreamSinkConnector, FileStreamSourceConnector, FolderSourceConnector
 from ottla.connectors.filesystem import FilesystemSinkConnector
@@ -26,6 +32,8 @@ CONNECTORS: tuple[type[Any], ...] = (
     GeneratorSourceConnector,
     JdbcSinkConnector,
     JdbcSourceConnector,
+    MariaDbConnector,
+    MySqlConnector,
     PostgresConnector,
     S3SinkConnector,
     S3SourceConnector,

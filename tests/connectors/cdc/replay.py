@@ -150,10 +150,10 @@ def masked(topic: str, row: Mapping[str, Any]) -> Any:
     }
 
 
-def recorded(name: str) -> dict[str, list[dict[str, Any]]]:
+def recorded(name: str, folder: Path = RECORDED) -> dict[str, list[dict[str, Any]]]:
     """Return the recorded rows of a connector, by topic, in the form of `as_facts`."""
     found = {}
-    for path in sorted((RECORDED / "facts").glob(f"{name}.*.json")):
+    for path in sorted((folder / "facts").glob(f"{name}*.json")):
         facts = json.loads(path.read_text())
         schemas = facts["schemas"]
         rows = []

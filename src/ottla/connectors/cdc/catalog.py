@@ -59,6 +59,8 @@ class CatalogColumn:
     is_required: bool
     default: str | None
     """The default's expression."""
+    comment: str | None = None
+    """Not asked for: Debezium does not write PostgreSQL's."""
 
 
 @dataclass(frozen=True, slots=True)

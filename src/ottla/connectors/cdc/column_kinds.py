@@ -36,7 +36,10 @@ from ottla.connectors.cdc import clock
 
 __all__ = ["ColumnKind", "ColumnType", "KindSettings", "binary_writer", "kind_of"]
 
-Parse = Callable[[bytes], Any]
+_TEXTS: Final = frozenset(("text", "varchar", "bpchar", "char", "name"))
+_HEADER_BYTES: Final = 4
+"""What a type's modifier has beside the length of a text."""
+Parse = Callable[[Any], Any]
 Make = Callable[[], SchemaBuilder]
 
 
@@ -51,6 +54,21 @@ class ColumnType:
     """Of an enum."""
     element: ColumnType | None = None
     """Of an array."""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its values are texts that can be hidden."""
+        return self.name in _TEXTS
+
+    @property
+    def is_bytes(self) -> bool:
+        """Whether its values are bytes."""
+        return self.name == "bytea"
+
+    @property
+    def length(self) -> int:
+        """Return the most characters of a text; not positive where that is not said."""
+        return self.modifier - _HEADER_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +92,7 @@ class ColumnKind:
     builder: Make
     """Begins its schema, without what is said of nulls and defaults."""
     parse: Parse
-    """Makes a value of PostgreSQL's text; raises DataError, ValueError."""
+    """Makes a value of what the database tells: PostgreSQL its text. Raises DataError, ValueError."""
     unavailable: Any = None
     """What stands for a large value that the server did not send."""
     zero: Any = None

@@ -10,23 +10,39 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ottla.connect import ConnectError, compile_java
 from ottla.connect.data import SchemaBuilder
-from ottla.connectors.cdc.column_kinds import ColumnKind, ColumnType
+from ottla.connectors.cdc.column_kinds import ColumnKind
 
 __all__ = ["ColumnRule", "column_rules"]
 
 _TRUNCATE: Final = re.compile(r"column\.truncate\.to\.(\d+)\.chars")
 _MASK: Final = re.compile(r"column\.mask\.with\.(\d+)\.chars")
 _HASH: Final = re.compile(r"column\.mask\.hash\.(v2\.)?([^.]+)\.with\.salt\.(.+)")
-_TEXTS: Final = frozenset(("text", "varchar", "bpchar", "char", "name"))
-_HEADER_BYTES: Final = 4
-"""What a type's modifier has beside the length of a text."""
 _SHORT_MAX: Final = 0xFFFF
 Change = Callable[[Any], Any]
 """What a written value becomes; None for null."""
+
+
+class HiddenType(Protocol):
+    """What a rule wants to know of a column's type, of whichever database."""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its values are texts that can be hidden."""
+        ...
+
+    @property
+    def is_bytes(self) -> bool:
+        """Whether its values are bytes."""
+        ...
+
+    @property
+    def length(self) -> int:
+        """The most characters of a text; not positive where that is not said."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +62,14 @@ class ColumnRule:
         """Whether it is for a column, by its whole name: `schema.table.column`."""
         return any(each.fullmatch(column) for each in self.patterns)
 
-    def hides(self, type_: ColumnType) -> bool:
+    def hides(self, type_: HiddenType) -> bool:
         """Whether it changes values of a type."""
-        most = type_.modifier - _HEADER_BYTES
+        most = type_.length
         if self.kind == "truncate":
-            return type_.name == "bytea" or (type_.name in _TEXTS and not 0 < most <= self.length)
-        return type_.name in _TEXTS
+            return type_.is_bytes or (type_.is_text and not 0 < most <= self.length)
+        return type_.is_text
 
-    def applied(self, kind: ColumnKind, type_: ColumnType) -> ColumnKind:
+    def applied(self, kind: ColumnKind, type_: HiddenType) -> ColumnKind:
         """Return how a column is written under the rule."""
         if not self.hides(type_):
             return kind if self.kind == "truncate" else replace(kind, builder=self._told(kind.builder))
@@ -71,13 +87,13 @@ class ColumnRule:
         name, value = ("truncateLength", str(self.length)) if self.kind == "truncate" else ("masked", "true")
         return lambda: builder().parameter(name, value)
 
-    def _change(self, type_: ColumnType) -> Change:
+    def _change(self, type_: HiddenType) -> Change:
         if self.kind == "mask":
             mask = "*" * self.length
             return lambda value: mask
         if self.kind == "truncate":
             return lambda value: value[: self.length] if isinstance(value, str | bytes) else value
-        most = type_.modifier - _HEADER_BYTES
+        most = type_.length
         return lambda value: None if value is None else self._hashed(str(value))[: most if most > 0 else None]
 
     def _hashed(self, text: str) -> str:

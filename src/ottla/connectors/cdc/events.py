@@ -6,34 +6,45 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ottla.connect import DataError, Header, Schema, SourceRecord
 from ottla.connect.data import (
     INT64,
-    OPTIONAL_BYTES,
     OPTIONAL_INT64,
-    OPTIONAL_STRING,
     STRING,
     SchemaBuilder,
     Struct,
 )
-from ottla.connectors.cdc.catalog import CatalogColumn, CatalogTable, TableId, default_of
-from ottla.connectors.cdc.column_kinds import ColumnKind, KindSettings, binary_writer, kind_of
+from ottla.connectors.cdc.catalog import TableId
+from ottla.connectors.cdc.column_kinds import ColumnKind
 from ottla.connectors.cdc.column_masks import ColumnRule
-from ottla.connectors.cdc.pgoutput import Row, Unchanged
+from ottla.connectors.cdc.pgoutput import Unchanged
 from ottla.connectors.cdc.settings import Selection, key_columns, topic_name
 
-__all__ = ["VERSION", "Events", "Moment", "TableEvents", "Transaction"]
+__all__ = [
+    "BLOCK",
+    "INCREMENTAL",
+    "SNAPSHOT",
+    "VERSION",
+    "Column",
+    "Dialect",
+    "Events",
+    "Row",
+    "Table",
+    "TableEvents",
+    "Transaction",
+    "made",
+    "struct_schema",
+]
 
 log = logging.getLogger(__name__)
 VERSION: Final = "3.7.0.Final"
 """The version of Debezium whose records these are."""
 INCREMENTAL: Final = "incremental"
-_P: Final = "io.debezium.connector.postgresql"
-_SNAPSHOT: Final = (
+SNAPSHOT: Final = (
     SchemaBuilder.string()
     .name("io.debezium.data.Enum")
     .version(1)
@@ -44,50 +55,75 @@ _SNAPSHOT: Final = (
 )
 
 
-def _struct(name: str | None, version: int | None, fields: Mapping[str, Schema], *, optional: bool = False) -> Schema:
+Row = Sequence[Any]
+"""A row's values as a database tells them: None for null, `Unchanged` for what was not sent."""
+
+
+class Column(Protocol):
+    """A column as a database's catalogue has it."""
+
+    @property
+    def name(self) -> str:
+        """Return its name."""
+        ...
+
+    @property
+    def type(self) -> Any:
+        """Return its type, of the database's own kind."""
+        ...
+
+    @property
+    def is_required(self) -> bool:
+        """Whether it may not be null."""
+        ...
+
+    @property
+    def comment(self) -> str | None:
+        """Return what people have written to it."""
+        ...
+
+
+class Table(Protocol):
+    """A table as a database's catalogue has it; `key` are the columns of its key."""
+
+    @property
+    def id(self) -> TableId:
+        """Return its name."""
+        ...
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """Return its columns, in order."""
+        ...
+
+    @property
+    def key(self) -> Sequence[str]:
+        """Return the columns of its key."""
+        ...
+
+
+def struct_schema(
+    name: str | None, version: int | None, fields: Mapping[str, Schema], *, optional: bool = False
+) -> Schema:
+    """Return the schema of a struct."""
     builder = SchemaBuilder.struct().name(name).version(version)
     for each, schema in fields.items():
         builder.field(each, schema)
     return (builder.optional() if optional else builder).build()
 
 
-SOURCE: Final = _struct(
-    f"{_P}.Source",
-    1,
-    {
-        **dict.fromkeys(("version", "connector", "name"), STRING),
-        "ts_ms": INT64,
-        "snapshot": _SNAPSHOT,
-        "db": STRING,
-        "sequence": OPTIONAL_STRING,
-        **dict.fromkeys(("ts_us", "ts_ns"), OPTIONAL_INT64),
-        **dict.fromkeys(("schema", "table"), STRING),
-        **dict.fromkeys(("txId", "lsn", "xmin"), OPTIONAL_INT64),
-        "origin": OPTIONAL_STRING,
-        "origin_lsn": OPTIONAL_INT64,
-    },
-)
-BLOCK: Final = _struct(
+BLOCK: Final = struct_schema(
     "event.block",
     1,
     {"id": STRING, "total_order": INT64, "data_collection_order": INT64},
     optional=True,
 )
-MESSAGE_KEY: Final = _struct(f"{_P}.MessageKey", 1, {"prefix": OPTIONAL_STRING})
-
-
-def _message_value(binary: str) -> Schema:
-    """The schema of a logical message, whose content is written as bytea is."""
-    content = OPTIONAL_BYTES if binary == "bytes" else OPTIONAL_STRING
-    body = _struct(f"{_P}.Message", 1, {"prefix": OPTIONAL_STRING, "content": content})
-    fields = {"op": STRING, "ts_ms": OPTIONAL_INT64, "source": SOURCE, "transaction": BLOCK, "message": body}
-    return _struct(f"{_P}.MessageValue", 1, fields)
-
-
 _COMMON: Final = "io.debezium.connector.common"
-TRANSACTION_KEY: Final = _struct(f"{_COMMON}.TransactionMetadataKey", 1, {"id": STRING})
-_COLLECTION: Final = _struct("event.collection", 1, {"data_collection": STRING, "event_count": INT64}, optional=True)
-TRANSACTION_VALUE: Final = _struct(
+TRANSACTION_KEY: Final = struct_schema(f"{_COMMON}.TransactionMetadataKey", 1, {"id": STRING})
+_COLLECTION: Final = struct_schema(
+    "event.collection", 1, {"data_collection": STRING, "event_count": INT64}, optional=True
+)
+TRANSACTION_VALUE: Final = struct_schema(
     f"{_COMMON}.TransactionMetadataValue",
     1,
     {
@@ -98,22 +134,8 @@ TRANSACTION_VALUE: Final = _struct(
         "ts_ms": INT64,
     },
 )
-HEARTBEAT_KEY: Final = _struct(f"{_COMMON}.ServerNameKey", 1, {"serverName": STRING})
-HEARTBEAT_VALUE: Final = _struct(f"{_COMMON}.Heartbeat", 1, {"ts_ms": INT64})
-
-
-@dataclass(slots=True)
-class Moment:
-    """Where and when a change was made."""
-
-    lsn: int
-    commit_us: int
-    xid: int | None
-    last_commit_lsn: int | None
-    """None in a snapshot."""
-    snapshot: str = "false"
-    origin: str | None = None
-    origin_lsn: int | None = None
+HEARTBEAT_KEY: Final = struct_schema(f"{_COMMON}.ServerNameKey", 1, {"serverName": STRING})
+HEARTBEAT_VALUE: Final = struct_schema(f"{_COMMON}.Heartbeat", 1, {"ts_ms": INT64})
 
 
 @dataclass(slots=True)
@@ -128,14 +150,30 @@ class Transaction:
         """Count a change, and return its place."""
         self.total += 1
         self.tables[table] = self.tables.get(table, 0) + 1
-        return _made(BLOCK, [self.id, self.total, self.tables[table]])
+        return made(BLOCK, [self.id, self.total, self.tables[table]])
 
 
-def _made(schema: Schema, values: list[Any]) -> Struct:
+def made(schema: Schema, values: list[Any]) -> Struct:
     """Return a struct of values that fit by their making: `Struct.put` looks at each."""
     found = object.__new__(Struct)
     found.schema, found.values = schema, values
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What is a kind of database's own in its records. A moment is where and when a change was made, in its own terms."""
+
+    name: str
+    """The connector's, in `source` and in headers."""
+    source: Schema
+    """Of `source`: its fifth field is `snapshot`."""
+    source_values: Callable[[str, Any, TableId | None], list[Any]]
+    """Makes the values of `source` of the topics' prefix, a moment and a table."""
+    kind: Callable[[Any], ColumnKind | None]
+    """How a column of a type is written; None for one that is left out."""
+    default: Callable[[Any, ColumnKind], Any]
+    """A column's default as a value, None where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +182,7 @@ class _Column:
     kind: ColumnKind
     is_required: bool
     default: Any
+    comment: str | None
     plain: ColumnKind
     """How it is written where nothing is hidden, as in keys."""
 
@@ -152,11 +191,10 @@ class Events:
     """Makes records of one connector; `table` gives what makes those of a table."""
 
     def __init__(
-        self, settings: Mapping[str, Any], kinds: KindSettings, selection: Selection, rules: Sequence[ColumnRule] = ()
+        self, settings: Mapping[str, Any], dialect: Dialect, selection: Selection, rules: Sequence[ColumnRule] = ()
     ) -> None:
         self.prefix: str = settings["topic.prefix"]
-        self.database: str = settings["database.dbname"]
-        self.selection, self.kinds = selection, kinds
+        self.selection, self.dialect = selection, dialect
         self.delimiter: str = settings["topic.delimiter"]
         self.has_tombstones: bool = settings["tombstones.on.delete"]
         self.partition = {"server": self.prefix}
@@ -167,7 +205,7 @@ class Events:
         context = {
             "connectorLogicalName": self.prefix,
             "taskId": "0",
-            "connectorName": "postgresql",
+            "connectorName": dialect.name,
             "runId": str(uuid.uuid4()),
         }
         self.headers = (
@@ -175,62 +213,35 @@ class Events:
             if settings["extended.headers.enabled"]
             else ()
         )
-        self._binary, self._message_value = binary_writer(kinds.binary), _message_value(kinds.binary)
-        self._heartbeats = self._topic(settings["heartbeat.topics.prefix"], self.prefix)
-        self._messages, self._transactions = (
-            self._topic(self.prefix, "message"),
-            self._topic(self.prefix, "transaction"),
-        )
+        self._tables: dict[TableId, tuple[Table, TableEvents]] = {}
+        self._heartbeats = self.topic(settings["heartbeat.topics.prefix"], self.prefix)
+        self._transactions = self.topic(self.prefix, "transaction")
 
-    def _topic(self, *parts: str) -> str:
+    def topic(self, *parts: str) -> str:
+        """Return a topic's name of its parts."""
         return topic_name(*parts, delimiter=self.delimiter)
 
-    def table(self, table: CatalogTable) -> TableEvents:
-        """Return what makes a table's records."""
-        return TableEvents(self, table)
+    def table(self, table: Table) -> TableEvents:
+        """Return what makes a table's records; of an equal table the same, so that converters know its schemas at once."""
+        known = self._tables.get(table.id)
+        if known is None or known[0] != table:
+            known = self._tables[table.id] = table, TableEvents(self, table)
+        return known[1]
 
-    def source(self, moment: Moment, table: TableId | None) -> Struct:
+    def source(self, moment: Any, table: TableId | None) -> Struct:
         """Return the `source` of a record."""
-        last = "null" if moment.last_commit_lsn is None else f'"{moment.last_commit_lsn}"'
-        lsn = (
-            None if moment.snapshot == INCREMENTAL else moment.lsn
-        )  # what is read between marks stands nowhere in the log
-        us = moment.commit_us
-        return _made(
-            SOURCE,
-            [
-                *(VERSION, "postgresql", self.prefix, us // 1000, moment.snapshot, self.database),
-                *(f'[{last},"{moment.lsn}"]', us, us * 1000),
-                *(("", "") if table is None else (table.schema, table.table)),
-                *(moment.xid, lsn, None, moment.origin, moment.origin_lsn),
-            ],
-        )
-
-    def message(self, moment: Moment, prefix: str, content: bytes, block: Struct | None) -> SourceRecord:
-        """Return the record of a logical message."""
-        value_schema = self._message_value
-        body = _made(value_schema.struct_fields[-1].schema, [prefix, self._binary(content)])
-        now_ms = time.time_ns() // 1_000_000
-        return SourceRecord(
-            topic=self._messages,
-            key_schema=MESSAGE_KEY,
-            key=_made(MESSAGE_KEY, [prefix]),
-            value_schema=value_schema,
-            value=_made(value_schema, ["m", now_ms, self.source(moment, None), block, body]),
-            source_partition=self.partition,
-            source_offset=None,
-        )
+        return made(self.dialect.source, self.dialect.source_values(self.prefix, moment, table))
 
     def transaction(self, status: str, id_: str, commit_us: int, found: Transaction | None = None) -> SourceRecord:
         """Return the record of a transaction's beginning or end."""
-        tables = None if found is None else [_made(_COLLECTION, [*each]) for each in found.tables.items()]
+        tables = None if found is None else [made(_COLLECTION, [*each]) for each in found.tables.items()]
         values = [status, id_, None if found is None else found.total, tables, commit_us // 1000]
         return SourceRecord(
             topic=self._transactions,
             key_schema=TRANSACTION_KEY,
-            key=_made(TRANSACTION_KEY, [id_]),
+            key=made(TRANSACTION_KEY, [id_]),
             value_schema=TRANSACTION_VALUE,
-            value=_made(TRANSACTION_VALUE, values),
+            value=made(TRANSACTION_VALUE, values),
             source_partition=self.partition,
             source_offset=None,
         )
@@ -240,9 +251,9 @@ class Events:
         return SourceRecord(
             topic=self._heartbeats,
             key_schema=HEARTBEAT_KEY,
-            key=_made(HEARTBEAT_KEY, [self.prefix]),
+            key=made(HEARTBEAT_KEY, [self.prefix]),
             value_schema=HEARTBEAT_VALUE,
-            value=_made(HEARTBEAT_VALUE, [time.time_ns() // 1_000_000]),
+            value=made(HEARTBEAT_VALUE, [time.time_ns() // 1_000_000]),
             source_partition=self.partition,
             source_offset=None,
         )
@@ -251,14 +262,14 @@ class Events:
 class TableEvents:
     """Makes the records of one table as it is now."""
 
-    def __init__(self, events: Events, table: CatalogTable) -> None:
+    def __init__(self, events: Events, table: Table) -> None:
         self._events, self.id = events, table.id
         self.topic = topic_name(events.prefix, table.id.schema, table.id.table, delimiter=events.delimiter)
         self._name = _avro_namespace(self.topic) if events.adjusts_schemas else self.topic
         self._columns = [self._column(table.id, each) for each in table.columns]
         used = [each for each in self._columns if each is not None]
         fields = {self._field(each.name): _schema(each) for each in used}
-        self._row = _struct(f"{self._name}.Value", None, fields, optional=True)
+        self._row = struct_schema(f"{self._name}.Value", None, fields, optional=True)
         self._places = {each.name: place for place, each in enumerate(used)}
         self._used = used
         self._key_names = [each for each in self._key_of(table) if each in self._places]
@@ -272,35 +283,39 @@ class TableEvents:
         self._key: Schema | None = None
         if self._key_names:
             own = {name: _schema(used[self._places[name]], plain=True) for name in self._key_names}
-            self._key = _struct(f"{self._name}.Key", None, {self._field(name): each for name, each in own.items()})
-        self._envelope = _struct(
+            self._key = struct_schema(
+                f"{self._name}.Key", None, {self._field(name): each for name, each in own.items()}
+            )
+        self._envelope = struct_schema(
             f"{self._name}.Envelope",
             2,
             {
                 "before": self._row,
                 "after": self._row,
-                "source": SOURCE,
+                "source": self._events.dialect.source,
                 "transaction": BLOCK,
                 "op": STRING,
                 **dict.fromkeys(("ts_ms", "ts_us", "ts_ns"), OPTIONAL_INT64),
             },
         )
 
-    def _column(self, table: TableId, column: CatalogColumn) -> _Column | None:
+    def _column(self, table: TableId, column: Column) -> _Column | None:
         """How a column is written, None for one that is not."""
-        plain = kind_of(column.type, self._events.kinds)
+        plain = self._events.dialect.kind(column.type)
         if plain is None or not self._events.selection.has_column(table, column.name):
             return None
         rule = next((each for each in self._events.rules if each.matches(f"{table}.{column.name}")), None)
         kind = plain if rule is None else rule.applied(plain, column.type)
         if rule is not None and not rule.hides(column.type) and rule.kind != "truncate":
             log.warning("%s hides texts alone, and %s.%s is written as it is", rule.name, table, column.name)
-        return _Column(column.name, kind, column.is_required, default_of(column.default, plain), plain)
+        return _Column(
+            column.name, kind, column.is_required, self._events.dialect.default(column, plain), column.comment, plain
+        )
 
     def _field(self, name: str) -> str:
         return _avro_name(name) if self._events.adjusts_fields else name
 
-    def _key_of(self, table: CatalogTable) -> Sequence[str]:
+    def _key_of(self, table: Table) -> Sequence[str]:
         for pattern, columns in self._events.keys:
             if pattern.fullmatch(str(table.id)):
                 return columns
@@ -323,26 +338,26 @@ class TableEvents:
             else:
                 values.append(self._parsed(column, raw))
         values += [each.kind.null for each in self._used[len(values) :]]
-        return _made(self._row, values)
+        return made(self._row, values)
 
-    def _parsed(self, column: _Column, raw: bytes, kind: ColumnKind | None = None) -> Any:
+    def _parsed(self, column: _Column, raw: Any, kind: ColumnKind | None = None) -> Any:
         try:
             return (kind or column.kind).parse(raw)
         except (DataError, ValueError, ArithmeticError) as error:
             raise DataError(f"Column {self.id}.{column.name} cannot be written: {error}") from error
 
-    def read(self, row: Row, moment: Moment) -> SourceRecord:
+    def read(self, row: Row, moment: Any) -> SourceRecord:
         """Return the record of a row that a snapshot has read."""
         found = self.row(row)
         return self._record("r", self._key_in(found, row), None, found, moment, None)
 
-    def inserted(self, row: Row, moment: Moment, transaction: Transaction | None) -> list[SourceRecord]:
+    def inserted(self, row: Row, moment: Any, transaction: Transaction | None) -> list[SourceRecord]:
         """Return the record of a new row."""
         found = self.row(row)
         return [self._record("c", self._key_in(found, row), None, found, moment, transaction)]
 
     def updated(
-        self, old: Row | None, new: Row, moment: Moment, transaction: Transaction | None, *, old_is_key: bool
+        self, old: Row | None, new: Row, moment: Any, transaction: Transaction | None, *, old_is_key: bool
     ) -> list[SourceRecord]:
         """Return the records of an update: one, or a deletion and an insertion where the key has changed."""
         before = None if old is None else self.row(old)
@@ -356,17 +371,17 @@ class TableEvents:
         header = Header("__debezium.oldkey", old_key, self._key)
         return [*made, self._record("c", key, None, after, moment, transaction, header)]
 
-    def deleted(self, old: Row, moment: Moment, transaction: Transaction | None) -> list[SourceRecord]:
+    def deleted(self, old: Row, moment: Any, transaction: Transaction | None) -> list[SourceRecord]:
         """Return the records of a deletion."""
         before = self.row(old)
         return self._deleted(self._key_in(before, old), before, moment, transaction)
 
-    def truncated(self, moment: Moment, transaction: Transaction | None) -> list[SourceRecord]:
+    def truncated(self, moment: Any, transaction: Transaction | None) -> list[SourceRecord]:
         """Return the record of a table that was emptied."""
         return [self._record("t", None, None, None, moment, transaction)]
 
     def _deleted(
-        self, key: Struct | None, before: Struct, moment: Moment, transaction: Transaction | None, *headers: Header
+        self, key: Struct | None, before: Struct, moment: Any, transaction: Transaction | None, *headers: Header
     ) -> list[SourceRecord]:
         found = self._record("d", key, before, None, moment, transaction, *headers)
         if key is None or not self._events.has_tombstones:
@@ -380,8 +395,9 @@ class TableEvents:
         values = [row.values[self._places[name]] for name in self._key_names]
         for at, column, place in self._hidden_keys:
             text = raw[place]
-            values[at] = self._parsed(column, text, column.plain) if isinstance(text, bytes) else None
-        return _made(self._key, values)
+            is_sent = text is not None and not isinstance(text, Unchanged)
+            values[at] = self._parsed(column, text, column.plain) if is_sent else None
+        return made(self._key, values)
 
     def key_of(self, raw: Row) -> tuple[Any, ...] | None:
         """Return the values of a row's key, None where it has none: as `read` gives it to the same row."""
@@ -394,7 +410,7 @@ class TableEvents:
         key: Struct | None,
         before: Struct | None,
         after: Struct | None,
-        moment: Moment,
+        moment: Any,
         transaction: Transaction | None,
         *headers: Header,
     ) -> SourceRecord:
@@ -410,7 +426,7 @@ class TableEvents:
             key_schema=None if key is None else self._key,
             key=key,
             value_schema=self._envelope,
-            value=_made(self._envelope, values),
+            value=made(self._envelope, values),
             source_partition=events.partition,
             source_offset=None,
             headers=(*headers, *events.headers),
@@ -421,6 +437,8 @@ def _schema(column: _Column, *, plain: bool = False) -> Schema:
     builder = (column.plain if plain else column.kind).builder()
     if not column.is_required:
         builder.optional()
+    if column.comment:
+        builder.doc(column.comment)
     return (builder if column.default is None else builder.default(column.default)).build()
 
 

@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from ottla.connect import ConnectError, DataError, SourceRecord
 from ottla.connectors.cdc.catalog import Catalog, CatalogTable, TableId
-from ottla.connectors.cdc.events import INCREMENTAL, Events, Moment
+from ottla.connectors.cdc.events import INCREMENTAL, Events
+from ottla.connectors.cdc.postgres_events import Moment
 from ottla.connectors.cdc.replication import literal, quoted
 from ottla.connectors.cdc.signals import Request, Signal, requests_of
 

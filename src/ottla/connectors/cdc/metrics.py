@@ -20,8 +20,10 @@ EVENTS = {"c": "Create", "u": "Update", "d": "Delete"}
 class CaptureMetrics:
     """Of one task: of its stream, and of its last snapshot."""
 
-    def __init__(self, server: str, now_ms: Callable[[], float] = lambda: time.time() * 1000) -> None:
-        self._server, self._now_ms = server, now_ms
+    def __init__(
+        self, server: str, now_ms: Callable[[], float] = lambda: time.time() * 1000, *, plugin: str = "postgres"
+    ) -> None:
+        self._server, self._now_ms, self._plugin = server, now_ms, plugin
         self.is_connected = False
         self.committed = 0
         """Transactions of which the end was seen."""
@@ -79,8 +81,8 @@ class CaptureMetrics:
         ]
 
     def _measure(self, context: str, values: dict[str, float], **more: str) -> Measure:
-        labels = {"plugin": "postgres", "name": self._server, "context": context, **more}
-        return Measure("debezium.postgres", "connector-metrics", labels, values, PREFIX)
+        labels = {"plugin": self._plugin, "name": self._server, "context": context, **more}
+        return Measure(f"debezium.{self._plugin}", "connector-metrics", labels, values, PREFIX)
 
     def _streaming(self) -> dict[str, float]:
         since_ms = NOT_YET if self._last_ms is None else self._now_ms() - self._last_ms

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,8 +13,13 @@ from ottla.connectors.cdc.catalog import TableId
 from ottla.connectors.cdc.column_kinds import KindSettings
 
 __all__ = [
+    "CHOICES",
+    "KEYS",
     "POSTGRES_DEF",
+    "Choice",
+    "Key",
     "Selection",
+    "definition",
     "key_columns",
     "keys_without_effect",
     "kind_settings",
@@ -30,7 +35,7 @@ _STR, _INT, _LONG, _BOOL, _LIST = (
     ConfigType.LIST,
 )
 SNAPSHOT_MODES: Final = ("initial", "always", "initial_only", "no_data", "never", "when_needed")
-_CHOICES: Final[Mapping[str, tuple[str, tuple[str, ...], str]]] = {
+CHOICES: Final[Mapping[str, tuple[str, tuple[str, ...], str]]] = {
     "plugin.name": ("decoderbufs", ("pgoutput",), "The output plugin; pgoutput is the one that is read here."),
     "publication.autocreate.mode": (
         "all_tables",
@@ -66,7 +71,7 @@ _CHOICES: Final[Mapping[str, tuple[str, tuple[str, ...], str]]] = {
         "The isolation of the snapshot's transaction.",
     ),
 }
-_KEYS: Final[Sequence[tuple[str, ConfigType, Any, str]]] = (
+KEYS: Final[Sequence[tuple[str, ConfigType, Any, str]]] = (
     ("database.hostname", _STR, REQUIRED, "The server's address."),
     ("database.port", _INT, 5432, "Its port."),
     ("database.user", _STR, REQUIRED, "A user that may replicate."),
@@ -138,9 +143,16 @@ _KEYS: Final[Sequence[tuple[str, ConfigType, Any, str]]] = (
 )
 
 
-def _postgres_def() -> ConfigDef:
+Key = tuple[str, ConfigType, Any, str]
+"""A setting: name, type, default, and what it is for."""
+Choice = tuple[str, tuple[str, ...], str]
+"""Of a setting that is one of some words: its default, the words, and what it is for."""
+
+
+def definition(keys: Sequence[Key], choices: Mapping[str, Choice]) -> ConfigDef:
+    """Return the settings of a connector."""
     found = ConfigDef()
-    for name, type_, default, doc in _KEYS:
+    for name, type_, default, doc in keys:
         rule = (
             validators.Lambda(_expressions, "regular expressions")
             if name.endswith((".include.list", ".exclude.list"))
@@ -148,8 +160,8 @@ def _postgres_def() -> ConfigDef:
         )
         importance = Importance.HIGH if default is REQUIRED else Importance.MEDIUM
         found.define(name, type_, default, importance=importance, doc=doc, validator=rule)
-    for name, (default, choices, doc) in _CHOICES.items():
-        allowed = choices if default in choices else (default, *choices)
+    for name, (default, words, doc) in choices.items():
+        allowed = words if default in words else (default, *words)
         found.define(
             name, _STR, default, importance=Importance.MEDIUM, doc=doc, validator=validators.ValidString(*allowed)
         )
@@ -204,15 +216,19 @@ class Selection:
     """The table of signals, `schema.table`."""
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> Selection:
-        """Take the settings."""
+    def of(cls, settings: Mapping[str, Any], schemas: str = "schema") -> Selection:
+        """Take the settings; `schemas` is what they call that in which tables are."""
 
         def both(what: str) -> Callable[[str], bool]:
-            return _matcher(settings[f"{what}.include.list"], settings[f"{what}.exclude.list"])
+            return _matcher(settings.get(f"{what}.include.list"), settings.get(f"{what}.exclude.list"))
 
         snapshot = _matcher(settings["snapshot.include.collection.list"], None)
-        signals = settings["signal.data.collection"]
-        return cls(both("schema"), both("table"), both("column"), both("message.prefix"), snapshot, signals)
+        signals = settings.get("signal.data.collection")
+        return cls(both(schemas), both("table"), both("column"), both("message.prefix"), snapshot, signals)
+
+    def has_schema(self, name: str) -> bool:
+        """Whether tables of a schema, or a database, may be captured."""
+        return self._schema(name)
 
     def has_table(self, table: TableId) -> bool:
         """Whether a table is captured."""
@@ -250,7 +266,7 @@ def key_columns(text: str | None) -> list[tuple[re.Pattern[str], tuple[str, ...]
     return found
 
 
-POSTGRES_DEF: Final = _postgres_def()
+POSTGRES_DEF: Final = definition(KEYS, CHOICES)
 _WITHOUT_EFFECT = (
     *(
         "signal.",
@@ -266,7 +282,6 @@ _WITHOUT_EFFECT = (
 )
 
 
-def keys_without_effect(props: Mapping[str, Any]) -> list[str]:
-    """Return keys of Debezium's that are given and do nothing here."""
-    known = POSTGRES_DEF.keys
+def keys_without_effect(props: Mapping[str, Any], known: Collection[str]) -> list[str]:
+    """Return keys of Debezium's that are given and do nothing here, as those do that are `known`."""
     return sorted(each for each in props if each.startswith(_WITHOUT_EFFECT) and each not in known)

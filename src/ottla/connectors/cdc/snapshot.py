@@ -9,9 +9,10 @@ from typing import Any
 
 from ottla.connect import SourceRecord
 from ottla.connectors.cdc.catalog import Catalog, CatalogTable
-from ottla.connectors.cdc.events import Events, Moment
+from ottla.connectors.cdc.events import Events
 from ottla.connectors.cdc.metrics import CaptureMetrics
 from ottla.connectors.cdc.positions import SeenTransactions
+from ottla.connectors.cdc.postgres_events import Moment
 from ottla.connectors.cdc.replication import lsn_of, quoted
 from ottla.connectors.cdc.signals import Request
 
@@ -87,7 +88,7 @@ class Snapshot:
         while True:
             rows = self._catalog.texts(f"fetch {self._fetch} from snapshot_rows")
             for row in rows:
-                yield maker.read(row, self._moment)  # type: ignore[arg-type]
+                yield maker.read(row, self._moment)
             if len(rows) < self._fetch:
                 break
         self._catalog.run("close snapshot_rows")

@@ -13,10 +13,11 @@ from ottla.connect import ConnectError, DataError, Measure, SourceRecord, Source
 from ottla.connectors.cdc import pgoutput
 from ottla.connectors.cdc.catalog import Catalog, CatalogColumn, CatalogTable, TableId
 from ottla.connectors.cdc.column_masks import column_rules
-from ottla.connectors.cdc.events import Events, Moment, TableEvents, Transaction
+from ottla.connectors.cdc.events import Events, TableEvents, Transaction
 from ottla.connectors.cdc.incremental import IncrementalSnapshot, Progress
 from ottla.connectors.cdc.metrics import CaptureMetrics
 from ottla.connectors.cdc.positions import Position
+from ottla.connectors.cdc.postgres_events import Messages, Moment, postgres_dialect
 from ottla.connectors.cdc.replication import (
     Keepalive,
     ReplicationStream,
@@ -77,10 +78,12 @@ class PostgresSourceTask(SourceTask):
         """Look at the server, make what is missing, and begin; raises ConnectError where changes would be lost."""
         super().start(props)
         self._settings = settings = plain_settings(POSTGRES_DEF.parse(props))
-        if unused := keys_without_effect(props):
+        if unused := keys_without_effect(props, POSTGRES_DEF.keys):
             log.warning("These settings have no effect here: %s", ", ".join(unused))
         self._selection = Selection.of(settings)
-        self._events = Events(settings, kind_settings(settings), self._selection, column_rules(props))
+        kinds = kind_settings(settings)
+        self._events = Events(settings, postgres_dialect(settings, kinds), self._selection, column_rules(props))
+        self._messages = Messages(self._events, kinds.binary)
         self._metrics = CaptureMetrics(settings["topic.prefix"])
         self._skips = frozenset(each.strip() for each in settings["skipped.operations"])
         self._heartbeat_s = settings["heartbeat.interval.ms"] / 1000
@@ -440,7 +443,7 @@ class PostgresSourceTask(SourceTask):
             alone = not message.is_transactional
             moment = self._moment(message.lsn or lsn, is_alone=alone)
             block = None if transaction is None else transaction.block(message.prefix)
-            return [self._events.message(moment, message.prefix, message.content, block)]
+            return [self._messages.record(moment, message.prefix, message.content, block)]
         if isinstance(message, pgoutput.Truncate):
             if "t" in self._skips:
                 return []

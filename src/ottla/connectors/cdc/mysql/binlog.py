@@ -1,0 +1,344 @@
+"""The binlog as a stream of events: a thread reads, and waits where nobody takes what it has read.
+
+mysql-replication speaks the protocol and takes events apart, but for rows (`rows`). It is never let connect again by itself:
+rows would come twice, and nobody would know.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ottla.connect import ConnectError
+from ottla.connectors.cdc.mysql.positions import Start
+from ottla.connectors.cdc.mysql.rows import (
+    BIT,
+    BLOB,
+    DATETIME2,
+    ENUM,
+    GEOMETRY,
+    JSON,
+    NEWDECIMAL,
+    SET,
+    STRING,
+    TIME2,
+    TIMESTAMP2,
+    VAR_STRING,
+    VARCHAR,
+    WireColumn,
+)
+from ottla.connectors.cdc.mysql.server import purged_error
+from ottla.connectors.cdc.replication import ServerAwayError
+
+__all__ = ["BinlogEvent", "BinlogStream", "Gtid", "Mapped", "Query", "Rotated", "Rows", "RowsQuery", "Xid"]
+
+EVENTS_MAX: Final = 4096
+BYTES_MAX: Final = 64 << 20
+"""Events that were read and not taken, and their bytes, at most; one event may be larger."""
+HEARTBEAT_SECONDS: Final = 10.0
+"""How often a server says something that has nothing to say."""
+SILENCE_SECONDS: Final = 60.0
+"""After so long without anything the server is gone."""
+STOP_SECONDS: Final = 10.0
+_STANDALONE: Final = 1
+"""A flag of MariaDB's GTIDs: no COMMIT follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class BinlogEvent:
+    """What every event has: when it was made (seconds), by which server, where the next one begins, its bytes."""
+
+    at_s: int
+    server_id: int
+    end: int
+    size: int
+
+    @property
+    def begin(self) -> int:
+        """Return where it begins in its file."""
+        return self.end - self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Rotated(BinlogEvent):
+    """Another file follows, from a place on."""
+
+    file: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gtid(BinlogEvent):
+    """A transaction begins; '' for one without a GTID. `is_whole`: no end is told, as of a statement about tables."""
+
+    gtid: str
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Query(BinlogEvent):
+    """A statement."""
+
+    database: str
+    text: str
+    thread: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowsQuery(BinlogEvent):
+    """The statement of which the rows that follow are."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped(BinlogEvent):
+    """A number stands for a table from now on."""
+
+    number: int
+    database: str
+    table: str
+    wires: tuple[WireColumn, ...]
+    nullable: tuple[bool, ...]
+    names: tuple[str, ...]
+    """Of columns, where the server tells them (binlog_row_metadata=FULL)."""
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Return what tells a table's forms apart."""
+        return self.database, self.table, self.wires, self.nullable, self.names
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(BinlogEvent):
+    """Rows of a table: c, u or d; their bytes behind the header."""
+
+    op: str
+    number: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Xid(BinlogEvent):
+    """A transaction ends."""
+
+
+class BinlogStream:
+    """A connection that tells events. Raises ConnectError, ServerAwayError."""
+
+    def __init__(
+        self, connection: Mapping[str, Any], server_id: int, start: Start, *, is_mariadb: bool, has_queries: bool
+    ) -> None:
+        self._connection, self._server_id, self._start = connection, server_id, start
+        self._is_mariadb, self._has_queries = is_mariadb, has_queries
+        self._changed = threading.Condition()
+        self._found: list[BinlogEvent] = []
+        self._bytes = 0
+        self._error: BaseException | None = None
+        self._is_closed = False
+        self._handle: socket.socket | None = None
+        self._connects = 0
+        self._thread = threading.Thread(target=self._run, name="binlog", daemon=True)
+        self._thread.start()
+
+    def read(self, seconds: float) -> Sequence[BinlogEvent]:
+        """Return what has come, after `seconds` at most; raises what has ended the stream once all was taken."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._found or self._error is not None, seconds)
+            found, self._found, self._bytes = self._found, [], 0
+            self._changed.notify_all()
+            if not found and self._error is not None:
+                raise self._error
+            return found
+
+    def close(self) -> None:
+        """Hang up; the thread ends."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+            handle, self._handle = self._handle, None
+        if handle is not None:
+            with contextlib.suppress(OSError):  # the server was first
+                handle.shutdown(socket.SHUT_RDWR)  # wakes the thread, which closing would not
+            handle.close()
+        self._thread.join(STOP_SECONDS)
+
+    # -- in the thread
+
+    def _run(self) -> None:
+        import pymysql
+
+        try:
+            reader = self._reader()
+            try:
+                while not self._is_closed:
+                    event = reader.fetchone()
+                    if event is None:
+                        raise ServerAwayError("The server has ended the binlog's stream")
+                    if (made := _made(event)) is not None and not self._put(made):
+                        return
+            finally:
+                reader.close()
+        except pymysql.err.Error as error:
+            self._end(_in_words(error))
+        except Exception as error:  # whatever ends the thread is told to who reads
+            self._end(error)
+
+    def _put(self, event: BinlogEvent) -> bool:
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._is_closed or (len(self._found) < EVENTS_MAX and self._bytes < BYTES_MAX)
+            )
+            self._found.append(event)
+            self._bytes += event.size
+            self._changed.notify_all()
+            return not self._is_closed
+
+    def _end(self, error: BaseException) -> None:
+        with self._changed:
+            self._error = error
+            self._changed.notify_all()
+
+    def _reader(self) -> Any:
+        from pymysqlreplication import BinLogStreamReader, event, row_event
+
+        wanted = (
+            *(event.QueryEvent, event.RotateEvent, event.XidEvent, event.GtidEvent, event.MariadbGtidEvent),
+            *(event.MariadbAnnotateRowsEvent, event.RowsQueryLogEvent, event.XAPrepareEvent, event.HeartbeatLogEvent),
+            *(row_event.TableMapEvent, row_event.WriteRowsEvent, row_event.UpdateRowsEvent, row_event.DeleteRowsEvent),
+            *(row_event.PartialUpdateRowsEvent, event.NotImplementedEvent),
+        )
+        logging.getLogger("pymysqlreplication").setLevel(
+            logging.ERROR
+        )  # it would say that it connects again, and may not
+        gtids = self._start.gtids or None
+        return BinLogStreamReader(
+            {**self._connection, "read_timeout": SILENCE_SECONDS},
+            self._server_id,
+            blocking=True,
+            resume_stream=True,
+            log_file=self._start.file,
+            log_pos=self._start.position,
+            auto_position=gtids,
+            is_mariadb=self._is_mariadb and gtids is not None,
+            annotate_rows_event=self._has_queries,
+            slave_heartbeat=HEARTBEAT_SECONDS,
+            only_events=wanted,
+            filter_non_implemented_events=False,
+            pymysql_wrapper=self._connected,
+            enable_logging=False,
+        )
+
+    def _connected(self, **settings: Any) -> Any:
+        """Connect for the library: once for the stream, and once for what it asks beside."""
+        import pymysql
+
+        self._connects += 1
+        if self._connects > 2:
+            raise ServerAwayError("The connection that tells the binlog is lost")
+        made = socket.create_connection((settings["host"], settings["port"]), settings.get("connect_timeout"))
+        made.settimeout(None)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._connects == 1:
+            with self._changed:
+                self._handle = socket.socket(fileno=os.dup(made.fileno()))  # TLS takes the other one away
+                if self._is_closed:
+                    made.close()
+        database = settings.pop("db", None)  # the library's name for it, which the driver does not like any more
+        found = pymysql.Connection(**{**settings, "database": database, "defer_connect": True})
+        found.connect(made)
+        return found
+
+
+def _in_words(error: Any) -> Exception:
+    """Return a driver's error as what a task raises."""
+    code, *words = error.args or ("",)
+    text = " ".join(map(str, words)) or str(error)
+    return purged_error(text) if code == PURGED else ServerAwayError(f"The binlog cannot be read ({code}): {text}")
+
+
+PURGED: Final = 1236
+"""ER_MASTER_FATAL_ERROR_READING_BINLOG: what is asked for is not there."""
+
+
+def _made(event: Any) -> BinlogEvent | None:
+    """Return one of the library's events as ours, None for what says nothing."""
+    name = type(event).__name__
+    packet = event.packet
+    header = (packet.timestamp, packet.server_id, packet.log_pos, packet.event_size)
+    match name:
+        case "RotateEvent":
+            return Rotated(*header, event.next_binlog, event.position)
+        case "MariadbGtidEvent":
+            return Gtid(*header, event.gtid, bool(event.flags & _STANDALONE))
+        case "GtidEvent":
+            return Gtid(*header, event.gtid, False)
+        case "QueryEvent":
+            query = event.query
+            text = query.decode("utf-8", "replace") if isinstance(query, bytes) else query
+            return Query(*header, event.schema.decode("utf-8", "replace"), text, event.slave_proxy_id)
+        case "MariadbAnnotateRowsEvent":
+            return RowsQuery(*header, event.sql_statement.decode("utf-8", "replace"))
+        case "RowsQueryLogEvent":
+            return RowsQuery(*header, event.query)
+        case "TableMapEvent":
+            return _mapped(event, header)
+        case "WriteRowsEvent" | "UpdateRowsEvent" | "DeleteRowsEvent":
+            return _rows(event, header, {"W": "c", "U": "u", "D": "d"}[name[0]])
+        case "PartialUpdateRowsEvent":
+            raise ConnectError("The binlog has parts of JSON documents: set binlog_row_value_options=''")
+        case "XidEvent" | "XAPrepareEvent":
+            return Xid(*header)
+        case "NotImplementedEvent" if event.event_type == ANONYMOUS_GTID:
+            return Gtid(*header, "", False)
+        case "NotImplementedEvent" if event.event_type in UNREAD:
+            raise ConnectError(
+                f"The binlog has an event at {header[2] - header[3]} that is not read here: {UNREAD[event.event_type]}. "
+                "Behind it the tables have to be read anew: reset the connector's offsets"
+            )
+    return None
+
+
+ANONYMOUS_GTID: Final = 34
+"""MySQL's transactions that have no GTID."""
+UNREAD: Final = {
+    40: "compressed transactions (set binlog_transaction_compression=OFF)",
+    42: "GTIDs with tags",
+    **dict.fromkeys((165, 166, 167, 168, 169, 170, 171), "compressed events (set log_bin_compress=OFF)"),
+}
+"""Types of events that hold changes and are not read; to pass over them would lose those."""
+
+
+def _rows(event: Any, header: tuple[int, int, int, int], op: str) -> Rows:
+    bitmaps = event.columns_present_bitmap + (event.columns_present_bitmap2 if op == "u" else b"")
+    return Rows(*header, op, event.table_id, bitmaps + event.packet.read(event.event_size - event.packet.read_bytes))
+
+
+def _mapped(event: Any, header: tuple[int, int, int, int]) -> Mapped:
+    wires = tuple(_wire(each) for each in event.columns)
+    nulls = event.null_bitmask
+    nullable = tuple(bool(nulls[at >> 3] >> (at & 7) & 1) for at in range(len(wires)))
+    names = tuple(event.optional_metadata.column_name_list)
+    return Mapped(*header, event.table_id, event.schema, event.table, wires, nullable, names)
+
+
+def _wire(column: Any) -> WireColumn:
+    type_ = column.type
+    if type_ in (VARCHAR, STRING, VAR_STRING):
+        return WireColumn(type_, column.max_length)
+    if type_ in (BLOB, GEOMETRY, JSON):
+        return WireColumn(type_, column.length_size)
+    if type_ in (ENUM, SET):
+        return WireColumn(type_, column.size)
+    if type_ in (TIME2, DATETIME2, TIMESTAMP2):
+        return WireColumn(type_, column.fsp)
+    if type_ == NEWDECIMAL:
+        return WireColumn(type_, column.precision, column.decimals)
+    return WireColumn(type_, column.bits if type_ == BIT else 0)

@@ -1,0 +1,134 @@
+"""Statements of MySQL and MariaDB as words: names, literals, marks; comments fall away but for those that are code. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["DdlError", "Word", "Words"]
+
+_WORD: Final = re.compile(
+    r"""(?P<space>\s+|--(?=\s|$)[^\n]*|\#[^\n]*|/\*(?![!M])(?:.*?)\*/|/\*M?!\d*|\*/)
+    |(?P<name>`(?:[^`]|``)*`)
+    |(?P<bits>[bB]'[01]*'|0b[01]+)
+    |(?P<hex>[xX]'[0-9a-fA-F]*'|0x[0-9a-fA-F]+)
+    |(?P<text>(?:_[A-Za-z0-9]+\s*)?(?:'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"))
+    |(?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?(?![\w$])|\.\d+(?:[eE][+-]?\d+)?)
+    |(?P<word>@{0,2}[\w$\u0080-\uffff]+)
+    |(?P<mark>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPES: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
+
+
+class DdlError(ValueError):
+    """A statement that is not understood."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a statement: its kind, and what it says."""
+
+    kind: str
+    """name (in backticks), word, text, number, bits, hex, mark."""
+    text: str
+    value: str = ""
+    """Of a name or a literal: without its quotes."""
+
+
+class Words:
+    """A statement's words, read from the left."""
+
+    def __init__(self, statement: str) -> None:
+        self._words = [word for match in _WORD.finditer(statement) if (word := _word(match)) is not None]
+        self._at = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left."""
+        return self._at >= len(self._words)
+
+    def peek(self, ahead: int = 0) -> Word:
+        """Return a word that comes, an empty mark behind the end."""
+        at = self._at + ahead
+        return self._words[at] if at < len(self._words) else Word("mark", "")
+
+    def next(self) -> Word:
+        """Take the next word."""
+        found = self.peek()
+        self._at += 1
+        return found
+
+    def sees(self, *words: str) -> bool:
+        """Whether these key words, or marks, come next."""
+        return all(
+            self.peek(at).kind in ("word", "mark") and self.peek(at).text.upper() == each
+            for at, each in enumerate(words)
+        )
+
+    def takes(self, *words: str) -> bool:
+        """Take these key words, or marks, where they come next."""
+        if not self.sees(*words):
+            return False
+        self._at += len(words)
+        return True
+
+    def takes_any(self, *words: str) -> str | None:
+        """Take one of these key words where it comes next."""
+        return next((each for each in words if self.takes(each)), None)
+
+    def expect(self, word: str) -> None:
+        """Take this key word, or mark; raises DdlError where another comes."""
+        if not self.takes(word):
+            raise DdlError(f"{word} was expected before {self.peek().text!r}")
+
+    def name(self) -> str:
+        """Take a name; raises DdlError where none comes."""
+        found = self.next()
+        if found.kind in ("name", "word"):
+            return found.value or found.text
+        if found.kind == "text" and found.text[0] == '"':  # ANSI_QUOTES
+            return found.value
+        raise DdlError(f"A name was expected in the place of {found.text!r}")
+
+    def skip_brackets(self) -> None:
+        """Pass over what stands in brackets, if they come next."""
+        if not self.takes("("):
+            return
+        depth = 1
+        while depth:
+            if self.is_over:
+                raise DdlError("A bracket is not closed")
+            word = self.next()
+            if word.kind == "mark":
+                depth += (word.text == "(") - (word.text == ")")
+
+
+def _word(match: re.Match[str]) -> Word | None:
+    kind = match.lastgroup or ""
+    text = match[0]
+    if kind == "space":
+        return None
+    if kind == "name":
+        return Word(kind, text, text[1:-1].replace("``", "`"))
+    if kind == "text":
+        return Word(kind, text, _unescaped(text))
+    if kind == "bits":
+        digits = text[2:].strip("'")
+        return Word(kind, text, str(int(digits or "0", 2)))
+    if kind == "hex":
+        return Word(kind, text, text[2:].strip("'"))
+    return Word(kind, text, text if kind == "number" else "")
+
+
+def _unescaped(text: str) -> str:
+    begin = min(at for at in (text.find("'"), text.find('"')) if at >= 0)
+    mark = text[begin]
+    inner = text[begin + 1 : -1]
+    return re.sub(
+        rf"\\(.)|{mark}{mark}",
+        lambda found: mark if found[1] is None else _ESCAPES.get(found[1], found[1]),
+        inner,
+        flags=re.DOTALL,
+    )

@@ -1,0 +1,377 @@
+"""What the binlog's events become: records, each with the place behind it; tables followed through statements about them."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ottla.connect import ConnectError, SourceRecord
+from ottla.connectors.cdc.catalog import TableId
+from ottla.connectors.cdc.events import Events, TableEvents, Transaction
+from ottla.connectors.cdc.metrics import CaptureMetrics
+from ottla.connectors.cdc.mysql.binlog import BinlogEvent, Gtid, Mapped, Query, Rotated, Rows, RowsQuery, Xid
+from ottla.connectors.cdc.mysql.binlog_events import BinlogMoment, SchemaChanges
+from ottla.connectors.cdc.mysql.ddl import Effect, follow
+from ottla.connectors.cdc.mysql.ddl_columns import charset_of_collation
+from ottla.connectors.cdc.mysql.ddl_words import DdlError
+from ottla.connectors.cdc.mysql.history import HistoryStore, history_record
+from ottla.connectors.cdc.mysql.positions import Position
+from ottla.connectors.cdc.mysql.rows import RowFormat
+from ottla.connectors.cdc.mysql.server import SYSTEM, Server, quoted
+from ottla.connectors.cdc.mysql.shapes import by_names, fits, row_format, with_nulls
+from ottla.connectors.cdc.mysql.tables import SqlTable, Tables
+
+__all__ = ["BinlogReading"]
+
+log = logging.getLogger(__name__)
+_SILENT: Final = re.compile(
+    r"(?:SAVEPOINT|ROLLBACK TO|ROLLBACK WORK TO|RELEASE SAVEPOINT|XA START|XA BEGIN|XA END)\b", re.I
+)
+_ENDS: Final = re.compile(r"(?:COMMIT|ROLLBACK|XA COMMIT|XA ROLLBACK|XA PREPARE)\b", re.I)
+_BEGINS: Final = re.compile(r"(?:BEGIN|START TRANSACTION)\b", re.I)
+_CHANGES: Final = re.compile(r"\s*(?:/\*.*?\*/\s*)*(?:INSERT|UPDATE|DELETE|REPLACE|LOAD)\b", re.I | re.S)
+_CHARSET: Final = re.compile(r"(?:CHARACTER\s+SET|CHARSET)\s*=?\s*(\w+)|COLLATE\s*=?\s*(\w+)", re.I)
+_H: Final = "schema.history.internal"
+
+
+@dataclass(slots=True)
+class _Transaction:
+    """A transaction under way."""
+
+    gtid: str
+    is_open: bool
+    """Whether an end of its own follows."""
+    events: int = 0
+    """That have come, but for statements that are told beside rows: whether those come is a setting."""
+    told: tuple[int, int] = (0, 0)
+    """Behind which event and row it is not told yet."""
+    query: str | None = None
+    thread: int | None = None
+    block: Transaction | None = None
+
+
+class BinlogReading:
+    """Takes the stream's events in their order; `waiting` are the records that they have become."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        events: Events,
+        history: HistoryStore,
+        metrics: CaptureMetrics,
+        opened: Callable[[], Server],
+        position: Position,
+    ) -> None:
+        self._settings, self._events, self._history, self._metrics = settings, events, history, metrics
+        self._opened = opened
+        """Connects to the server, to look at a table."""
+        self._selection = events.selection
+        self._skips = frozenset(each.strip() for each in settings["skipped.operations"])
+        self._schema_changes = SchemaChanges(events) if settings["include.schema.changes"] else None
+        self._has_blocks, self._has_queries = settings["provide.transaction.metadata"], settings["include.query"]
+        self._failure: str = settings["event.processing.failure.handling.mode"]
+        self.position = position
+        self.waiting: list[SourceRecord] = []
+        self._tables, self._charsets = Tables(), {"": "utf8mb4"}
+        self._transaction: _Transaction | None = None
+        self._file = ""
+        self._server, self._has_names, self._is_mariadb = 0, False, False
+        self._is_first = True
+        self._mapped: dict[int, Mapped] = {}
+        self._formats: dict[tuple[Any, ...], tuple[TableEvents, RowFormat] | None] = {}
+
+    @property
+    def is_between(self) -> bool:
+        """Whether no transaction is under way."""
+        return self._transaction is None
+
+    def begin(self, position: Position, charsets: Mapping[str, str], tables: Tables | None = None) -> None:
+        """Go on from a position, with the tables as they are there."""
+        self.position, self._charsets = position, dict(charsets)
+        self._tables = Tables() if tables is None else tables
+
+    def connected(self, server: int, *, has_names: bool, is_mariadb: bool) -> None:
+        """Note which server tells what comes, from the position on; `has_names` where it tells columns' names."""
+        self._server, self._has_names, self._is_mariadb = server, has_names, is_mariadb
+        self._transaction, self._file, self._is_first = None, self.position.file, True
+        self._mapped.clear()
+
+    # -- events
+
+    def take(self, event: BinlogEvent) -> None:
+        """Take the next event; raises ConnectError, DataError."""
+        match event:
+            case Rows():
+                self._rows(event)
+            case Mapped():
+                self._mapped[event.number] = event
+                self._count()
+            case Gtid():
+                self._begun(event)
+            case Xid():
+                self._ended(event)
+            case Query():
+                self._query(event)
+            case RowsQuery():
+                if self._transaction is not None and self._has_queries:
+                    self._transaction.query = event.text
+            case Rotated():
+                self._file = event.file
+                self._mapped.clear()
+                if event.at_s and not self.position.event and not self.position.row:
+                    self.position = self.position.at(event.file, event.position)
+
+    def _count(self) -> None:
+        if self._transaction is not None:
+            self._transaction.events += 1
+
+    def _begun(self, event: Gtid) -> None:
+        at = self.position
+        transaction = _Transaction(event.gtid, self._is_mariadb and not event.is_whole)
+        is_same = self._is_first and at.gtid == event.gtid and at.server == self._server
+        if is_same and (at.event or at.row):
+            transaction.told = at.event, at.row
+            self.position = Position(self._file, event.begin, at.gtids, at.event, at.row, at.gtid, at.server)
+        else:
+            self.position = Position(self._file, event.begin, at.gtids)
+        self._is_first = False
+        self._transaction = transaction
+        self._count()
+        if transaction.is_open:
+            self._open_block(event)
+
+    def _open_block(self, event: BinlogEvent) -> None:
+        transaction = self._transaction
+        assert transaction is not None
+        if not self._has_blocks:
+            return
+        id_ = transaction.gtid or f"file={self._file},pos={event.begin}"
+        transaction.block = Transaction(id_)
+        if transaction.told == (0, 0):
+            self.waiting.append(self._events.transaction("BEGIN", id_, event.at_s * 1_000_000))
+
+    def _ended(self, event: BinlogEvent) -> None:
+        transaction = self._transaction
+        gtid = "" if transaction is None else transaction.gtid
+        at = self.position
+        self.position = Position(self._file, at.pos, at.gtids).behind(event.end, gtid)
+        self._metrics.committed += 1
+        if transaction is not None and transaction.block is not None:
+            block = transaction.block
+            self.waiting.append(self._events.transaction("END", block.id, event.at_s * 1_000_000, block))
+        if self.waiting:
+            self.waiting[-1].source_offset = self._offset(event)
+        self._transaction = None
+
+    def _offset(self, event: BinlogEvent) -> dict[str, Any]:
+        return self.position.offset(ts_sec=event.at_s, server_id=event.server_id)
+
+    def _query(self, event: Query) -> None:
+        text = event.text.strip()
+        transaction = self._transaction
+        if _BEGINS.match(text):
+            if transaction is None:
+                transaction = self._transaction = _Transaction("", is_open=True)
+                self.position = Position(self._file, event.begin, self.position.gtids)
+            transaction.is_open, transaction.thread = True, event.thread
+            self._count()
+            if transaction.block is None:
+                self._open_block(event)
+            return
+        if _SILENT.match(text):
+            self._count()
+            return
+        if not _ENDS.match(text):
+            self._statement(event, text)
+            self._count()
+            if transaction is not None and transaction.is_open:
+                return
+        self._ended(event)
+
+    # -- rows
+
+    def _rows(self, event: Rows) -> None:
+        transaction = self._transaction
+        if transaction is None:
+            raise ConnectError(f"The binlog has rows at {self._file}:{event.begin} outside of a transaction")
+        number = transaction.events
+        transaction.events += 1
+        mapped = self._mapped.get(event.number)
+        if mapped is None:
+            raise ConnectError(f"The binlog has rows at {self._file}:{event.begin} of a table that it has not told of")
+        found = self._table(mapped)
+        if found is None or event.op in self._skips:
+            self._metrics.filtered()
+            return
+        table, format_ = found
+        at_us = event.at_s * 1_000_000
+        for place, (before, after) in enumerate(format_.rows(event.body, is_update=event.op == "u")):
+            moment = BinlogMoment(
+                *(self._file, event.begin, at_us, event.server_id, transaction.gtid or None, place),
+                *(transaction.thread, transaction.query),
+            )
+            if event.op == "c":
+                made = table.inserted(after, moment, transaction.block)
+            elif event.op == "d":
+                made = table.deleted(after, moment, transaction.block)
+            else:
+                made = table.updated(before, after, moment, transaction.block, old_is_key=False)
+            if (number, place) < transaction.told:
+                continue
+            self._metrics.changed(event.op, at_us)
+            self.position = self.position.within(number, place + 1, transaction.gtid, self._server)
+            self.waiting += made
+            made[-1].source_offset = self._offset(event)
+
+    def _table(self, mapped: Mapped) -> tuple[TableEvents, RowFormat] | None:
+        """Return what reads a table's rows, and makes its records; None for one that is not captured."""
+        shape = mapped.shape
+        if shape in self._formats:
+            return self._formats[shape]
+        name = TableId(mapped.database, mapped.table)
+        found = None
+        if self._selection.has_table(name):
+            table = self._tables.get(name)
+            if table is None or not fits(table, mapped):
+                table = self._tables[name] = self._looked_at(name, mapped, table)
+            table = with_nulls(table, mapped)
+            found = self._events.table(table), row_format(table, mapped)
+        self._formats[shape] = found
+        return found
+
+    def _looked_at(self, name: TableId, mapped: Mapped, known: SqlTable | None) -> SqlTable:
+        """Return a table that the history has not, or otherwise, as the server has it now, if that fits its rows."""
+        log.warning("Table %s is in the binlog otherwise than in the history, and is asked for", name)
+        server = self._opened()
+        try:
+            definition = server.definition(name)
+        finally:
+            server.close()
+        now = Tables()
+        if definition is not None:
+            try:
+                follow(definition, name.schema, now, self._charsets)
+            except DdlError as error:
+                log.warning("The definition of %s is not understood (%s): %s", name, error, definition)
+        table = now.get(name)
+        if table is not None and fits(table, mapped):
+            return table
+        merged = by_names(mapped, [each for each in (known, table) if each is not None])
+        if merged is not None:
+            return merged
+        raise ConnectError(
+            f"Table {name} has {len(mapped.wires)} columns at {self._file}:{mapped.begin} that neither the history nor the "
+            "server has so, and its rows cannot be read. SET GLOBAL binlog_row_metadata=FULL has the binlog tell columns' "
+            "names; what is written already can be passed over by resetting the connector's offsets"
+        )
+
+    # -- statements
+
+    def _statement(self, event: Query, text: str) -> None:
+        """Follow a statement about tables; refuse one that has changed rows."""
+        if event.database.lower() in SYSTEM:
+            return
+        try:
+            effect = follow(text, event.database, self._tables, self._charsets)
+        except DdlError as error:
+            self._not_understood(event, text, error)
+            return
+        if not effect.is_ddl:
+            if _CHANGES.match(text) and "generated by server" not in text:
+                self._foreign(text, event)
+            return
+        if effect.database.lower() in SYSTEM:
+            return
+        self._note_charset(text, effect)
+        self._formats.clear()
+        for words, part in _parts(text, effect):
+            self._keep(event, words, part)
+            self._tell(event, words, part)
+
+    def _not_understood(self, event: Query, text: str, error: DdlError) -> None:
+        words = f"A statement at {self._file}:{event.begin} is not understood ({error}): {text[:500]}"
+        if not (self._settings[f"{_H}.skip.unparseable.ddl"] or self._has_names):
+            raise ConnectError(
+                f"{words}. SET GLOBAL binlog_row_metadata=FULL has the binlog itself tell columns; or, where it is about no "
+                f"captured table, set {_H}.skip.unparseable.ddl=true"
+            )
+        log.warning("%s", words)
+        self._formats.clear()
+        self._keep(event, text, None)
+
+    def _foreign(self, text: str, event: Query) -> None:
+        """A statement in the place of rows: what it has changed is not told."""
+        names = {each.table for each in self._tables if self._selection.has_table(each)}
+        if not names & set(re.findall(r"[\w$]+", text)):
+            return
+        words = (
+            f"The binlog has a statement at {self._file}:{event.begin} in the place of rows, of a session with another "
+            f"binlog_format than ROW; what it has changed is not told: {text[:300]}"
+        )
+        if self._failure == "fail":
+            raise ConnectError(
+                f"{words}. Reset the connector's offsets to read the tables anew, or set "
+                "event.processing.failure.handling.mode=warn to pass over it"
+            )
+        if self._failure == "warn":
+            log.warning("%s", words)
+
+    def _note_charset(self, text: str, effect: Effect) -> None:
+        if effect.changes or not re.match(r"\s*(?:CREATE|ALTER)\b", text, re.I):
+            return
+        found = _CHARSET.search(text)
+        if found is not None:
+            self._charsets[effect.database] = (found[1] or charset_of_collation(found[2])).lower()
+        elif effect.database not in self._charsets:
+            self._charsets[effect.database] = self._charsets[""]
+
+    def _keep(self, event: Query, text: str, effect: Effect | None) -> None:
+        """Write a statement into the history, before any row behind it is told."""
+        database = event.database if effect is None else effect.database
+        changes = () if effect is None else effect.changes
+        if changes and all(each.kind == "TRUNCATE" for each in changes):
+            return
+        if self._settings[f"{_H}.store.only.captured.databases.ddl"] and not self._selection.has_schema(database):
+            return
+        names = [name for each in changes for name in (each.id, each.previous) if name is not None]
+        is_foreign = bool(names) and not any(map(self._selection.has_table, names))
+        if self._settings[f"{_H}.store.only.captured.tables.ddl"] and is_foreign:
+            return
+        at = self.position
+        place = {"ts_sec": event.at_s, "file": self._file, "pos": at.pos, "server_id": event.server_id, "event": 1}
+        if at.gtids:
+            place["gtids"] = at.gtids
+        self._history.append([history_record(self._events.prefix, place, database, text, effect)])
+
+    def _tell(self, event: Query, text: str, effect: Effect) -> None:
+        """Make the records of a statement: of the topic of statements, and of a table that was emptied."""
+        gtid = None if self._transaction is None else self._transaction.gtid or None
+        moment = BinlogMoment(self._file, event.begin, event.at_s * 1_000_000, event.server_id, gtid)
+        for each in effect.changes:
+            if each.kind == "TRUNCATE" and "t" not in self._skips and self._selection.has_table(each.id):
+                table = each.table or self._tables.get(each.id)
+                if table is not None:
+                    block = None if self._transaction is None else self._transaction.block
+                    self.waiting += self._events.table(table).truncated(moment, block)
+                    self._metrics.changed("t", moment.at_us)
+        if self._schema_changes is None or any(each.kind == "TRUNCATE" for each in effect.changes):
+            return
+        names = [name for each in effect.changes for name in (each.id, each.previous) if name is not None]
+        wanted = any(map(self._selection.has_table, names)) if names else self._selection.has_schema(effect.database)
+        if wanted:
+            self.waiting.append(
+                self._schema_changes.record(moment, effect.database, text, effect, self._events.headers)
+            )
+
+
+def _parts(text: str, effect: Effect) -> list[tuple[str, Effect]]:
+    """Return a statement as it is told: one that drops tables is one for each, as Debezium writes them."""
+    if not effect.changes or any(each.kind != "DROP" for each in effect.changes):
+        return [(text, effect)]
+    return [
+        (f"DROP TABLE {quoted(each.id.schema)}.{quoted(each.id.table)}", Effect(each.id.schema, (each,)))
+        for each in effect.changes
+    ]

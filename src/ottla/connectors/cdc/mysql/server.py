@@ -1,0 +1,289 @@
+"""What is asked of a server beside its binlog: whether its changes can be captured, where it is, its tables."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ottla.connect import ConnectError
+from ottla.connectors.cdc.catalog import TableId
+from ottla.connectors.cdc.mysql.positions import Position, Start, gtid_state
+from ottla.connectors.cdc.replication import ServerAwayError
+
+__all__ = ["Server", "connection_settings", "opened_server", "purged_error", "quoted", "refuse_purged"]
+
+log = logging.getLogger(__name__)
+SYSTEM: Final = ("information_schema", "mysql", "performance_schema", "sys")
+LOST: Final = (2003, 2006, 2013, 2014, 1053, 1158, 1159, 1160, 1161, 1927)
+"""The driver's and servers' numbers for a connection that is gone."""
+FIRST_BYTE: Final = 4
+"""Where the first event of a file begins."""
+SLOW_SECONDS: Final = 3600
+"""For so long a server waits for us to take what it sends."""
+NOT_GRANTED: Final = (1044, 1045, 1142, 1227)
+MODES: Final[Mapping[str, tuple[bool, bool]]] = {
+    "disable": (False, False),
+    "disabled": (False, False),
+    "preferred": (False, False),
+    "trust": (True, False),
+    "required": (True, False),
+    "verify-ca": (True, True),
+    "verify_ca": (True, True),
+    "verify-full": (True, True),
+    "verify_identity": (True, True),
+}
+"""database.ssl.mode: whether TLS has to be, and whether the server's certificate is checked."""
+
+
+def quoted(name: str) -> str:
+    """Return a name as statements have it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def purged_error(text: str) -> ConnectError:
+    """Return what is raised where the server has no more what is to be read."""
+    return ConnectError(
+        f"The server has no longer the part of its binlog that is to be read next, and the changes in it are lost ({text}). "
+        "Reset the connector's offsets to read the tables anew, or set snapshot.mode=when_needed; keep binlogs for longer "
+        "(binlog_expire_logs_seconds, expire_logs_days) than the connector may be away"
+    )
+
+
+def connection_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the driver is given to connect."""
+    found: dict[str, Any] = {
+        "host": settings["database.hostname"],
+        "port": settings["database.port"],
+        "user": settings["database.user"],
+        "password": settings["database.password"] or "",
+        "connect_timeout": max(1, settings["connect.timeout.ms"] // 1000),
+        "charset": "utf8mb4",
+        # a server hangs up on who takes nothing for a minute, and Kafka may be as slow
+        "init_command": f"set session net_write_timeout = {SLOW_SECONDS}",
+    }
+    if settings["database.ssl.mode"] in ("disable", "disabled"):
+        found["ssl_disabled"] = True
+    has_tls, is_checked = MODES[settings["database.ssl.mode"]]
+    if has_tls:
+        context = ssl.create_default_context(cafile=settings["database.ssl.ca"])
+        context.check_hostname = settings["database.ssl.mode"] in ("verify-full", "verify_identity")
+        if not is_checked:
+            context.verify_mode = ssl.CERT_NONE
+        if settings["database.ssl.cert"]:
+            context.load_cert_chain(settings["database.ssl.cert"], settings["database.ssl.key"])
+        found["ssl"] = context
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where a server is."""
+
+    start: Start
+    server_id: int
+
+
+class Server:
+    """Asks a connection of its own."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        version = str(connection.get_server_info())
+        self.is_mariadb = "mariadb" in version.lower()
+        self.version = version
+
+    def rows(self, query: str, *parameters: Any) -> list[Sequence[Any]]:
+        """Return a query's rows; raises ConnectError in the server's words, ServerAwayError where it is gone."""
+        import pymysql
+
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(query, parameters or None)
+                return list(cursor.fetchall())
+        except pymysql.err.Error as error:
+            raise _error(error, query) from error
+
+    def run(self, statement: str) -> None:
+        """Run what gives no rows."""
+        self.rows(statement)
+
+    def stream(self, query: str, fetch: int) -> Iterator[Sequence[Sequence[Any]]]:
+        """Yield a query's rows, so many at a time, as the server sends them."""
+        import pymysql
+        from pymysql.cursors import SSCursor
+
+        try:
+            with self._connection.cursor(SSCursor) as cursor:
+                cursor.execute(query)
+                while rows := cursor.fetchmany(fetch):
+                    yield rows
+        except pymysql.err.Error as error:
+            raise _error(error, query) from error
+
+    def variable(self, name: str) -> str | None:
+        """Return one of the server's variables, None where it has none of that name."""
+        found = self.rows("show global variables like %s", name)
+        return str(found[0][1]) if found else None
+
+    def where(self) -> Where:
+        """Return where the binlog ends, and what was executed up to there."""
+        [[server_id]] = self.rows("select @@server_id")
+        try:
+            found = self.rows("show master status")
+        except ServerAwayError:
+            raise
+        except ConnectError as error:
+            if "SYNTAX" not in str(error).upper():
+                raise
+            found = self.rows("show binary log status")  # MySQL 8.4 has no other name for it
+        if not found:
+            raise ConnectError("The server writes no binlog: start it with --log-bin")
+        file, position = str(found[0][0]), int(found[0][1])
+        if self.is_mariadb:
+            [[gtids]] = self.rows("select binlog_gtid_pos(%s, %s)", file, position)
+        else:
+            gtids = found[0][4] if len(found[0]) > 4 else ""
+        return Where(Start(file, position, str(gtids or "").replace("\n", "")), int(server_id))
+
+    def files(self) -> list[str]:
+        """Return the names of the binlog's files, the oldest first."""
+        return [str(each[0]) for each in self.rows("show binary logs")]
+
+    def oldest(self) -> Start:
+        """Return where the binlog begins, and what was executed before that."""
+        files = self.files()
+        if not files:
+            raise ConnectError("The server has no binlog")
+        if self.is_mariadb:
+            [[gtids]] = self.rows("select binlog_gtid_pos(%s, %s)", files[0], str(FIRST_BYTE))
+        else:
+            [[gtids]] = self.rows("select @@global.gtid_purged")
+        return Start(files[0], FIRST_BYTE, str(gtids or "").replace("\n", ""))
+
+    def databases(self) -> list[str]:
+        """Return the names of users' databases."""
+        return sorted(name for (name,) in self.rows("show databases") if name.lower() not in SYSTEM)
+
+    def tables(self, database: str) -> list[TableId]:
+        """Return the names of a database's tables."""
+        found = self.rows(
+            f"show full tables from {quoted(database)} where table_type in ('BASE TABLE', 'SYSTEM VERSIONED')"
+        )
+        return [TableId(database, each[0]) for each in found]
+
+    def definition(self, table: TableId) -> str | None:
+        """Return the statement that makes a table, None where it is gone."""
+        try:
+            found = self.rows(f"show create table {quoted(table.schema)}.{quoted(table.table)}")
+        except ServerAwayError:
+            raise
+        except ConnectError:
+            return None
+        return str(found[0][1])
+
+    def collations(self) -> dict[str, str]:
+        """Return the collations of databases, and the server's under ''."""
+        rows = self.rows("select schema_name, default_collation_name from information_schema.schemata")
+        return {**{str(name): str(collation) for name, collation in rows}, "": self.variable("collation_server") or ""}
+
+    def charsets(self) -> dict[str, str]:
+        """Return the character sets of databases, and the server's under ''."""
+        rows = self.rows("select schema_name, default_character_set_name from information_schema.schemata")
+        return {
+            **{str(name): str(charset) for name, charset in rows},
+            "": self.variable("character_set_server") or "latin1",
+        }
+
+    def close(self) -> None:
+        """Hang up, in the middle of rows too."""
+        import pymysql
+
+        result = getattr(self._connection, "_result", None)
+        if result is not None:
+            result.unbuffered_active = False  # else the driver would read what is left of a query first
+        with contextlib.suppress(pymysql.err.Error):  # it was closed by the server
+            self._connection.close()
+
+
+def _error(error: Any, query: str) -> ConnectError:
+    code, *words = error.args or ("",)
+    text = " ".join(map(str, words)) or str(error)
+    if code in LOST or code == 0:
+        return ServerAwayError(f"The database cannot be asked: {text}")
+    if code in NOT_GRANTED:
+        return ConnectError(
+            f"The user may not run {query.split(chr(10))[0][:80]!r} ({text}): GRANT SELECT, RELOAD, SHOW DATABASES, "
+            "REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO it (on MariaDB BINLOG MONITOR is REPLICATION CLIENT's name)"
+        )
+    return ConnectError(f"The database refuses {query[:200]!r}: {text}")
+
+
+def opened_server(settings: Mapping[str, Any], *, wants_mariadb: bool) -> Server:
+    """Connect and look at what is needed; raises ConnectError in words that say what to do."""
+    try:
+        import pymysql
+        import pymysqlreplication  # noqa: F401 what is missing is said here, and not in the stream's thread
+    except ImportError as error:
+        raise ConnectError(
+            "The MySQL and MariaDB connectors need mysql-replication: pip install 'ottla[connect]'"
+        ) from error
+    try:
+        from pymysql.converters import encoders
+
+        connection = pymysql.connect(**connection_settings(settings), autocommit=True, conv=dict(encoders))
+    except RuntimeError as error:  # the driver wants `cryptography` for a password's way without TLS
+        raise ConnectError(f"The database cannot be logged in to: {error} (pip install 'ottla[security]')") from error
+    except (pymysql.err.Error, OSError) as error:
+        raise ServerAwayError(f"The database cannot be reached: {error}") from error
+    server = Server(connection)
+    try:
+        server.run("set time_zone = '+00:00'")
+        for statement in (settings["database.initial.statements"] or "").split(";"):
+            if statement.strip():
+                server.run(statement)
+        _check(server, wants_mariadb=wants_mariadb)
+    except ConnectError:
+        server.close()
+        raise
+    return server
+
+
+def _check(server: Server, *, wants_mariadb: bool) -> None:
+    if server.is_mariadb != wants_mariadb:
+        is_, other = ("MariaDB", "mariadb.MariaDb") if server.is_mariadb else ("MySQL", "mysql.MySql")
+        raise ConnectError(f"The server is {is_} {server.version}: use io.debezium.connector.{other}Connector")
+    if (server.variable("log_bin") or "OFF").upper() not in ("ON", "1"):
+        raise ConnectError("The server writes no binlog: start it with --log-bin and a --server-id")
+    for name, wanted in (("binlog_format", "ROW"), ("binlog_row_image", "FULL")):
+        value = server.variable(name)
+        if value is not None and value.upper() != wanted:
+            raise ConnectError(
+                f"The server's {name} is {value}, and changes can be captured with {wanted} alone: SET GLOBAL {name} = "
+                f"'{wanted}', in its configuration too, and let clients connect anew"
+            )
+    if (server.variable("binlog_row_value_options") or "").upper() == "PARTIAL_JSON":
+        raise ConnectError("The server writes parts of JSON documents: SET GLOBAL binlog_row_value_options = ''")
+    if (server.variable("log_bin_compress") or "OFF").upper() == "ON":
+        raise ConnectError(
+            "The server compresses its binlog's events, which is not read here: SET GLOBAL log_bin_compress = OFF"
+        )
+    if (server.variable("binlog_alter_two_phase") or "OFF").upper() == "ON":
+        raise ConnectError("The server writes ALTER in two parts: SET GLOBAL binlog_alter_two_phase = OFF")
+    if (server.variable("binlog_transaction_compression") or "OFF").upper() == "ON":
+        raise ConnectError("The server compresses transactions: SET GLOBAL binlog_transaction_compression = OFF")
+
+
+def refuse_purged(server: Server, position: Position) -> None:
+    """Raise ConnectError where the server has no more what is behind a position."""
+    oldest = server.oldest()
+    if not position.gtids:
+        if position.file not in server.files():
+            raise purged_error(f"{position.file} is gone, {oldest.file} is the oldest file")
+    elif oldest.gtids and not gtid_state(position.gtids).holds(oldest.gtids):
+        raise purged_error(
+            f"the oldest file, {oldest.file}, begins behind {oldest.gtids}, and {position.gtids} is before it"
+        )

@@ -1,0 +1,173 @@
+"""All tables as they are at one moment: what they look like, for the history, and their rows."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ottla.connect import ConnectError, DataError, SourceRecord
+from ottla.connectors.cdc.events import Events
+from ottla.connectors.cdc.metrics import CaptureMetrics
+from ottla.connectors.cdc.mysql.binlog_events import BinlogMoment, SchemaChanges
+from ottla.connectors.cdc.mysql.ddl import Effect, follow
+from ottla.connectors.cdc.mysql.ddl_words import DdlError
+from ottla.connectors.cdc.mysql.history import HistoryStore, history_record
+from ottla.connectors.cdc.mysql.kinds import value_of_text
+from ottla.connectors.cdc.mysql.positions import Position
+from ottla.connectors.cdc.mysql.server import Server, quoted
+from ottla.connectors.cdc.mysql.tables import SqlTable, SqlType, Tables
+
+__all__ = ["Snapshot"]
+
+log = logging.getLogger(__name__)
+_H = "schema.history.internal.store.only.captured"
+
+
+class Snapshot:
+    """Begins when it is made: `position` is its moment, `tables` what there was. Raises ConnectError."""
+
+    def __init__(
+        self,
+        server: Server,
+        settings: Mapping[str, Any],
+        events: Events,
+        metrics: CaptureMetrics,
+        *,
+        is_open: bool = True,
+    ) -> None:
+        """Look at the tables of one moment; `is_open` where rows are to be read as of that moment."""
+        self._server, self._settings, self._events, self._metrics = server, settings, events, metrics
+        self.charsets = server.charsets()
+        has_lock = settings["snapshot.locking.mode"] == "minimal"
+        if has_lock:
+            server.run(f"set session lock_wait_timeout = {max(1, settings['snapshot.lock.timeout.ms'] // 1000)}")
+            server.run("flush tables with read lock")
+        try:
+            where = server.where()
+            if is_open:  # behind the place: without the lock what happens between the two comes twice, and is not lost
+                server.run("set session transaction isolation level repeatable read")
+                server.run("start transaction with consistent snapshot")
+            self.statements = self._read_definitions()
+        finally:
+            if has_lock:
+                server.run("unlock tables")
+        start = where.start
+        self.position = Position(start.file, start.position, start.gtids)
+        self.tables = Tables()
+        self._moment = BinlogMoment(start.file, start.position, time.time_ns() // 1000, snapshot="true")
+        self._effects = [self._followed(*each) for each in self.statements]
+
+    def _read_definitions(self) -> list[tuple[str, str]]:
+        """Return statements that make all tables anew, each with its database."""
+        selection = self._events.selection
+        only_databases = self._settings[f"{_H}.databases.ddl"]
+        only_tables = self._settings[f"{_H}.tables.ddl"]
+        charset, collations = self.charsets[""], self._server.collations()
+        found = [("", f"SET character_set_server={charset}, collation_server={collations['']}")]
+        for database in self._server.databases():
+            if only_databases and not selection.has_schema(database):
+                continue
+            tables = [each for each in self._server.tables(database) if not only_tables or selection.has_table(each)]
+            if not tables:
+                continue
+            found += [(database, f"DROP TABLE IF EXISTS {quoted(each.schema)}.{quoted(each.table)}") for each in tables]
+            own = self.charsets.get(database, charset)
+            found.append((database, f"DROP DATABASE IF EXISTS {quoted(database)}"))
+            found.append((database, f"CREATE DATABASE {quoted(database)} CHARSET {own} COLLATE {collations[database]}"))
+            found.append((database, f"USE {quoted(database)}"))
+            for table in tables:
+                definition = self._server.definition(table)
+                if definition is not None:
+                    found.append((database, definition))
+        return found
+
+    def _followed(self, database: str, statement: str) -> Effect:
+        try:
+            return follow(statement, database, self.tables, self.charsets)
+        except DdlError as error:
+            raise ConnectError(f"A table's definition is not understood ({error}): {statement}") from error
+
+    def keep(self, history: HistoryStore) -> None:
+        """Write the tables into the history, at the snapshot's moment."""
+        place = {**self.position.offset(), "ts_sec": self._moment.at_us // 1_000_000, "snapshot": "INITIAL"}
+        history.append(
+            [
+                history_record(self._events.prefix, place, database, statement, effect)
+                for (database, statement), effect in zip(self.statements, self._effects, strict=True)
+            ]
+        )
+
+    def schema_changes(self, makes: SchemaChanges) -> Iterator[SourceRecord]:
+        """Yield the records of the statements that are about what is captured."""
+        selection = self._events.selection
+        for (database, statement), effect in zip(self.statements, self._effects, strict=True):
+            if effect.changes:
+                wanted = selection.has_table(effect.changes[0].id)
+            else:
+                wanted = not database or selection.has_schema(database)
+            if wanted:
+                yield makes.record(self._moment, database, statement, effect, self._events.headers)
+
+    def records(self) -> Iterator[SourceRecord]:
+        """Yield each row's record, marked as Debezium marks the first and last of a table and of all."""
+        selection = self._events.selection
+        wanted = sorted(
+            (each for each in self.tables.values() if selection.has_table(each.id) and selection.is_read(each.id)),
+            key=lambda each: str(each.id),
+        )
+        self._metrics.snapshot_began(len(wanted))
+        waiting: SourceRecord | None = None
+        for table in wanted:
+            is_first = True
+            for record in self._rows(table):
+                if waiting is not None:
+                    yield waiting
+                    mark = "first_in_data_collection" if is_first else "true"
+                else:
+                    mark = "first"
+                _mark(record, mark)
+                waiting, is_first = record, False
+                self._metrics.read(str(table.id))
+            self._metrics.table_done()
+            if waiting is not None and not is_first and waiting.value["source"]["snapshot"] != "first":
+                _mark(waiting, "last_in_data_collection")
+        if waiting is not None:
+            _mark(waiting, "last")
+            yield waiting
+        self._server.run("commit")
+        self._metrics.snapshot_ended()
+
+    def _rows(self, table: SqlTable) -> Iterator[SourceRecord]:
+        maker = self._events.table(table)
+        reads = [value_of_text(each.type) for each in table.columns]
+        listed = ", ".join(_selected(each.name, each.type) for each in table.columns)
+        name = f"{quoted(table.id.schema)}.{quoted(table.id.table)}"
+        query = f"select {listed} from {name}"
+        for rows in self._server.stream(query, self._settings["snapshot.fetch.size"]):
+            moment = self._moment
+            for row in rows:
+                values = [
+                    _read(read, value, table, at) for at, (read, value) in enumerate(zip(reads, row, strict=True))
+                ]
+                yield maker.read(values, moment)
+
+
+def _read(read: Callable[[Any], Any], value: Any, table: SqlTable, at: int) -> Any:
+    if value is None:
+        return None
+    try:
+        return read(value)
+    except (DataError, ValueError, ArithmeticError) as error:
+        raise DataError(f"Column {table.id}.{table.columns[at].name} cannot be read: {error}") from error
+
+
+def _selected(name: str, type_: SqlType) -> str:
+    """Return a column as it is asked for: a number that would lose digits in print, as a plain double."""
+    is_cut = type_.name == "FLOAT" or (type_.name == "DOUBLE" and type_.scale is not None)
+    return f"({quoted(name)} + 0.0e0)" if is_cut else quoted(name)
+
+
+def _mark(record: SourceRecord, mark: str) -> None:
+    record.value.values[2].values[4] = mark

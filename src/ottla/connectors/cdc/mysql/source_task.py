@@ -1,0 +1,313 @@
+"""The task: a snapshot first, where one is due, then the binlog's changes, each with the place to go on from behind it."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice
+from typing import ClassVar, Final
+
+from ottla.connect import ConnectError, Measure, SourceRecord, SourceTask
+from ottla.connectors.cdc.column_masks import column_rules
+from ottla.connectors.cdc.events import Events
+from ottla.connectors.cdc.metrics import CaptureMetrics
+from ottla.connectors.cdc.mysql.binlog import BinlogEvent, BinlogStream
+from ottla.connectors.cdc.mysql.binlog_events import SchemaChanges, binlog_dialect
+from ottla.connectors.cdc.mysql.history import MEMORY, history_store, recovered
+from ottla.connectors.cdc.mysql.positions import Position
+from ottla.connectors.cdc.mysql.reading import BinlogReading
+from ottla.connectors.cdc.mysql.server import FIRST_BYTE, Server, connection_settings, opened_server, refuse_purged
+from ottla.connectors.cdc.mysql.settings import BINLOG_DEF, sql_kinds
+from ottla.connectors.cdc.mysql.snapshot import Snapshot
+from ottla.connectors.cdc.mysql.tables import Tables
+from ottla.connectors.cdc.replication import ServerAwayError
+from ottla.connectors.cdc.server import plain_settings
+from ottla.connectors.cdc.settings import Selection, keys_without_effect
+
+__all__ = ["MariaDbSourceTask", "MySqlSourceTask"]
+
+log = logging.getLogger(__name__)
+RETRY_SECONDS: Final = 5.0
+"""Between two tries to reach a server that has gone away."""
+SERVER_IDS: Final = (5400, 6400)
+"""Of which one is taken by chance where none is given, as Debezium does."""
+SYNONYMS: Final = {"schema_only": "no_data", "schema_only_recovery": "recovery"}
+
+
+class BinlogSourceTask(SourceTask):
+    """See the module's description. `stop` may come from another thread than the other calls."""
+
+    version = "1.0"
+    flavour: ClassVar[str]
+    """mysql or mariadb, as records have it."""
+
+    def __init__(self) -> None:
+        self._stopping = threading.Event()
+        self._turn = threading.Lock()
+        """Held by whoever uses the connections."""
+        self._server: Server | None = None
+        """While a snapshot reads."""
+        self._stream: BinlogStream | None = None
+        self._events_left: deque[BinlogEvent] = deque()
+        """Of the stream, not looked at yet."""
+        self._reading: Iterator[SourceRecord] | None = None
+        self._retry_at_s = 0.0
+
+    def start(self, props: Mapping[str, str]) -> None:
+        """Look at the server, follow the history, and begin; raises ConnectError where changes would be lost."""
+        super().start(props)
+        self._settings = settings = plain_settings(BINLOG_DEF.parse(props))
+        if unused := keys_without_effect(props, BINLOG_DEF.keys):
+            log.warning("These settings have no effect here: %s", ", ".join(unused))
+        if settings["heartbeat.action.query"] and not settings["heartbeat.interval.ms"]:
+            raise ConnectError("heartbeat.action.query is run with heartbeats, and heartbeat.interval.ms=0 has none")
+        dialect = binlog_dialect(self.flavour, sql_kinds(settings))
+        selection = Selection.of(settings, "database")
+        self._events = Events(settings, dialect, selection, column_rules(props))
+        self._metrics = CaptureMetrics(
+            settings["topic.prefix"], plugin="mysql" if self.flavour == "mysql" else "mariadb"
+        )
+        self._heartbeat_s = settings["heartbeat.interval.ms"] / 1000
+        self._heartbeat_at_s = time.monotonic() + self._heartbeat_s
+        self._server_id = settings["database.server.id"] or random.randint(*SERVER_IDS)
+        self._history = history_store(settings, props)
+        self._mode = SYNONYMS.get(settings["snapshot.mode"], settings["snapshot.mode"])
+        self._server = self._opened_server()
+        try:
+            self._begin()
+        except BaseException:  # whatever it was, the connection, and a lock with it, must not stay
+            self._close_server()
+            raise
+
+    def _begin(self) -> None:
+        """Go on from the offset that is stored, or begin anew."""
+        settings = self._settings
+        stored = self.context.offset(self._events.partition)
+        position = Position.of(stored) if stored else None
+        if position is not None:
+            position = self._usable(position)
+        self._changes = BinlogReading(
+            settings,
+            self._events,
+            self._history,
+            self._metrics,
+            self._opened_server,
+            position or Position("", FIRST_BYTE),
+        )
+        if position is None or self._mode == "always":
+            self._begin_anew()
+        else:
+            self._recover(position)
+        if self._reading is None:
+            self._close_server()
+
+    def _opened_server(self) -> Server:
+        return opened_server(self._settings, wants_mariadb=self.flavour == "mariadb")
+
+    def _usable(self, position: Position) -> Position | None:
+        """Return the position where the server has what is behind it; None where the tables may be read anew."""
+        assert self._server is not None
+        try:
+            refuse_purged(self._server, position)
+        except ServerAwayError:
+            raise
+        except ConnectError as error:
+            if self._mode not in ("when_needed", "always"):
+                raise
+            log.warning("The tables are read anew: %s", error)
+            return None
+        return position
+
+    def _begin_anew(self) -> None:
+        """Begin with a snapshot; or, where none is wanted, with the oldest part of the binlog."""
+        assert self._server is not None
+        if self._mode == "recovery":
+            raise ConnectError("snapshot.mode=recovery makes a lost history anew, and there is no offset to go on from")
+        charsets = self._server.charsets()
+        if self._mode == "never":
+            oldest = self._server.oldest()
+            self._changes.begin(Position(oldest.file, oldest.position, oldest.gtids), charsets)
+            return
+        self._stopping.wait(self._settings["snapshot.delay.ms"] / 1000)
+        has_rows = self._mode != "no_data"
+        snapshot = Snapshot(self._server, self._settings, self._events, self._metrics, is_open=has_rows)
+        snapshot.keep(self._history)
+        self._changes.begin(snapshot.position, snapshot.charsets, snapshot.tables)
+        parts: list[Iterator[SourceRecord]] = []
+        if self._settings["include.schema.changes"]:
+            parts.append(snapshot.schema_changes(SchemaChanges(self._events)))
+        if has_rows:
+            parts.append(snapshot.records())
+        self._reading = chain(*parts)
+
+    def _recover(self, position: Position) -> None:
+        """Have the tables as they were at the position."""
+        assert self._server is not None
+        charsets = self._server.charsets()
+        is_lost = self._mode == "recovery" or self._settings["schema.history.internal"] == MEMORY
+        tables = None if is_lost else recovered(self._history.load(), position, charsets)
+        if tables is None and self._mode == "when_needed":
+            log.warning("The tables' history is empty or gone, and the tables are read anew")
+            self._begin_anew()
+            return
+        if tables is None and self._mode == "never":
+            tables = Tables()  # each is asked for when its rows come
+        if tables is None and not is_lost:
+            raise ConnectError(
+                "The connector has an offset, and the tables' history is empty or gone: without it rows of the binlog "
+                "cannot be read. Restore it; or set snapshot.mode=recovery once, where no table was changed since the "
+                "offset; or "
+                "reset the connector's offsets to read the tables anew"
+            )
+        if tables is None:
+            snapshot = Snapshot(self._server, self._settings, self._events, self._metrics, is_open=False)
+            snapshot.position = position
+            snapshot.keep(self._history)
+            tables = snapshot.tables
+        self._changes.begin(position, charsets, tables)
+
+    def measures(self) -> list[Measure]:
+        """Return what Debezium's connector measures."""
+        return self._metrics.measures()
+
+    # -- polling
+
+    def poll(self) -> list[SourceRecord] | None:
+        """Return the next records, of a snapshot or of what has changed; None where nothing came in `poll.interval.ms`."""
+        with self._turn:
+            return None if self._stopping.is_set() else self._poll()
+
+    def _poll(self) -> list[SourceRecord] | None:
+        most = self._settings["max.batch.size"]
+        if self._reading is not None:
+            return self._snapshot_rows(most)
+        if self._mode == "initial_only":
+            self._stopping.wait(self._settings["poll.interval.ms"] / 1000)
+            return None
+        if self._stream is None and not self._opened():
+            return None
+        return self._changed(most)
+
+    def _snapshot_rows(self, most: int) -> list[SourceRecord]:
+        assert self._reading is not None
+        try:
+            found = list(islice(self._reading, most))
+        except ConnectError:
+            self._metrics.snapshot_ended(aborted=True)
+            raise
+        if len(found) < most:
+            self._reading = None
+            self._close_server()
+            log.info("The snapshot is complete")
+            if not found:  # something has to carry the place to go on from
+                found = [self._events.heartbeat()]
+            found[-1].source_offset = self._changes.position.offset(snapshot_completed=True)
+        return found
+
+    def _opened(self) -> bool:
+        """Begin to stream, again where the server had gone away."""
+        left_s = self._retry_at_s - time.monotonic()
+        if left_s > 0:
+            self._stopping.wait(min(left_s, self._settings["poll.interval.ms"] / 1000))
+            return False
+        position = self._changes.position
+        try:
+            server = self._opened_server()
+            try:
+                refuse_purged(server, position)
+                has_names = (server.variable("binlog_row_metadata") or "").upper() == "FULL"
+                self._changes.connected(server.where().server_id, has_names=has_names, is_mariadb=server.is_mariadb)
+            finally:
+                server.close()
+        except ServerAwayError as error:
+            self._lost(error)
+            return False
+        self._stream = BinlogStream(
+            connection_settings(self._settings),
+            self._server_id,
+            position.start,
+            is_mariadb=self.flavour == "mariadb",
+            has_queries=self._settings["include.query"],
+        )
+        self._metrics.is_connected = True
+        return True
+
+    def _lost(self, error: ServerAwayError) -> None:
+        """Hang up, and try again after a while, behind what was told."""
+        log.warning("%s; trying again in %.0f s", error, RETRY_SECONDS)
+        self._hang_up()
+        self._retry_at_s = time.monotonic() + RETRY_SECONDS
+
+    def _changed(self, most: int) -> list[SourceRecord] | None:
+        assert self._stream is not None
+        changes = self._changes
+        try:
+            self._events_left.extend(
+                self._stream.read(0 if self._events_left else self._settings["poll.interval.ms"] / 1000)
+                if len(self._events_left) < most
+                else ()
+            )
+            while self._events_left and len(changes.waiting) < most:
+                changes.take(self._events_left.popleft())
+        except ServerAwayError as error:
+            self._lost(error)
+        if self._heartbeat_s and changes.is_between and time.monotonic() >= self._heartbeat_at_s:
+            try:
+                self._beat()
+            except ServerAwayError as error:
+                self._lost(error)
+        found, changes.waiting = changes.waiting, []
+        return found or None
+
+    def _beat(self) -> None:
+        """Say where reading is, and run what is to be run with it."""
+        self._heartbeat_at_s = time.monotonic() + self._heartbeat_s
+        if query := self._settings["heartbeat.action.query"]:
+            server = self._opened_server()
+            try:
+                server.run(query)
+            finally:
+                server.close()
+        record = self._events.heartbeat()
+        record.source_offset = self._changes.position.offset()
+        self._changes.waiting.append(record)
+
+    def stop(self) -> None:
+        """End."""
+        self._stopping.set()
+        with self._turn:
+            self._hang_up()
+            if hasattr(self, "_history"):
+                self._history.close()
+
+    def _close_server(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def _hang_up(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+        self._events_left.clear()
+        if hasattr(self, "_metrics"):
+            self._metrics.is_connected = False
+        self._close_server()
+
+
+class MySqlSourceTask(BinlogSourceTask):
+    """Of MySQL."""
+
+    java_name = "io.debezium.connector.mysql.MySqlConnectorTask"
+    flavour = "mysql"
+
+
+class MariaDbSourceTask(BinlogSourceTask):
+    """Of MariaDB."""
+
+    java_name = "io.debezium.connector.mariadb.MariaDbConnectorTask"
+    flavour = "mariadb"
