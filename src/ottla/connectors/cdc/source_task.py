@@ -25,7 +25,7 @@ from ottla.connectors.cdc.replication import (
     conninfo_of,
     quoted,
 )
-from ottla.connectors.cdc.server import opened_catalog, plain_settings, prepared_publication, prepared_slot
+from ottla.connectors.cdc.server import drop_slot, opened_catalog, plain_settings, prepared_publication, prepared_slot
 from ottla.connectors.cdc.settings import POSTGRES_DEF, Selection, keys_without_effect, kind_settings
 from ottla.connectors.cdc.signals import FileChannel, Request, Signal, requests_of
 from ottla.connectors.cdc.snapshot import Snapshot, blocking_of, blocking_offset
@@ -60,7 +60,9 @@ class PostgresSourceTask(SourceTask):
         self._waiting: list[SourceRecord] = []
         """Made and not returned yet: of a transaction under way the last change stays until its commit gives it a place."""
         self._last_change = 0
-        """How many of them the last change has made."""
+        """How many of them the last change has made, and the BEGIN before it where it is the first."""
+        self._begin_waits = False
+        """Whether the last of them is a BEGIN, which goes with the first change: it has no place of its own to go on from."""
         self._tables: dict[int, TableEvents | None] = {}
         self._last_commit: int | None = None
         """Where the last commit ended that this task, or the one before it, has passed."""
@@ -116,7 +118,7 @@ class PostgresSourceTask(SourceTask):
             prepared_slot(self._catalog, self._settings, position, self._stopping)
         except ConnectError as error:
             log.warning("The tables are read anew: %s", error)
-            self._catalog.rows("select pg_drop_replication_slot(%s)", self._settings["slot.name"])
+            drop_slot(self._catalog, self._settings["slot.name"])
             return None
         return position
 
@@ -361,6 +363,7 @@ class PostgresSourceTask(SourceTask):
             self._transaction = Transaction(f"{message.xid}:{lsn or message.final_lsn}")
             if not self._to_skip:
                 self._waiting.append(self._events.transaction("BEGIN", self._transaction.id, message.commit_us))
+                self._last_change, self._begin_waits = 1, True
 
     def _committed(self, message: pgoutput.Commit) -> None:
         self._position = self._position.after_commit(message.end_lsn)
@@ -371,7 +374,7 @@ class PostgresSourceTask(SourceTask):
             self._waiting.append(self._events.transaction("END", id_, self._begin.commit_us, self._transaction))
         if self._waiting:
             self._waiting[-1].source_offset = self._position.offset()
-        self._last_change = 0
+        self._last_change, self._begin_waits = 0, False
         self._begin, self._transaction, self._is_seen = None, None, False
 
     def _changed(self, message: pgoutput.Change | pgoutput.Truncate | pgoutput.LogicalMessage, lsn: int) -> None:
@@ -398,7 +401,8 @@ class PostgresSourceTask(SourceTask):
         self._position = self._position.after_change()
         self._waiting += made
         if made:
-            self._last_change = len(made)
+            self._last_change = len(made) + self._begin_waits
+            self._begin_waits = False
             made[-1].source_offset = self._position.offset(
                 lsn=lsn, txId=None if self._begin is None else self._begin.xid
             )
@@ -514,7 +518,7 @@ class PostgresSourceTask(SourceTask):
             if self._stream is not None and self._catalog is not None and self._settings["slot.drop.on.stop"]:
                 self._stream.close()
                 self._stream = None
-                self._catalog.rows("select pg_drop_replication_slot(%s)", self._settings["slot.name"])
+                drop_slot(self._catalog, self._settings["slot.name"])
             self._hang_up()
 
     def _hang_up(self) -> None:
@@ -522,5 +526,8 @@ class PostgresSourceTask(SourceTask):
             self._stream.close()
         if self._catalog is not None:
             self._catalog.close()
+        if self._begin_waits:  # it comes again
+            self._waiting.pop()
+            self._begin_waits = False
         self._stream = self._catalog = None
         self._begin, self._transaction = None, None
