@@ -238,7 +238,7 @@ def test_a_configuration_that_cannot_work_is_refused_by_name(server: PostgresSer
 def test_a_task_that_ends_between_any_two_messages_of_the_stream_goes_on_without_a_gap_or_a_repetition(
     server: PostgresServer, database: str
 ) -> None:
-    """With one message in each poll: behind a BEGIN, between rows of a COPY, before a COMMIT. Offsets go with the records."""
+    """With one message in each poll: behind a BEGIN, between rows of a COPY, before a COMMIT."""
     run_sql(server, database, "create table t (id int primary key, v text)")
     settings = {"topic.prefix": f"any_{database}", "snapshot.mode": "no_data", "provide.transaction.metadata": "true"}
     task = begun(server, database, None, **settings)
@@ -253,7 +253,10 @@ def test_a_task_that_ends_between_any_two_messages_of_the_stream_goes_on_without
     assert [each.value["status"] for each in whole if in_transaction_topic(each)] == ["BEGIN", "END"] * 3
     slot = f"slot_any_{database}"
     for cut in range(len(whole) + 4):
-        again, own = Store(), {**settings, "slot.name": f"{slot}_copy"}  # what is stored is confirmed, so a slot for each
+        again, own = (
+            Store(),
+            {**settings, "slot.name": f"{slot}_copy"},
+        )  # what is stored is confirmed, so a slot for each
         run_sql(server, database, f"select pg_copy_logical_replication_slot('{slot}', '{slot}_copy')")
         task = begun(server, database, again, **own, **{"max.batch.size": "1"})
         found: list[SourceRecord] = []

@@ -21,7 +21,7 @@ from ottla.connect.data import (
     Struct,
 )
 from ottla.connectors.cdc.catalog import CatalogColumn, CatalogTable, TableId, default_of
-from ottla.connectors.cdc.column_kinds import ColumnKind, KindSettings, binary_writer, kind_of
+from ottla.connectors.cdc.column_kinds import ColumnKind, KindSettings, binary_writer, kind_of, takes_default
 from ottla.connectors.cdc.column_masks import ColumnRule
 from ottla.connectors.cdc.pgoutput import Row, Unchanged
 from ottla.connectors.cdc.settings import Selection, key_columns, topic_name
@@ -261,6 +261,7 @@ class TableEvents:
         self._row = _struct(f"{self._name}.Value", None, fields, optional=True)
         self._places = {each.name: place for place, each in enumerate(used)}
         self._used = used
+        self._structs = _structs_of(self._row)
         self._key_names = [each for each in self._key_of(table) if each in self._places]
         raw_places = {each.name: place for place, each in enumerate(self._columns) if each is not None}
         self._hidden_keys = [
@@ -270,9 +271,11 @@ class TableEvents:
         ]
         """Columns of the key that are hidden in rows: place in the key, column, place in what the server sends."""
         self._key: Schema | None = None
+        self._key_structs: list[tuple[int, Schema]] = []
         if self._key_names:
             own = {name: _schema(used[self._places[name]], plain=True) for name in self._key_names}
             self._key = _struct(f"{self._name}.Key", None, {self._field(name): each for name, each in own.items()})
+            self._key_structs = _structs_of(self._key)
         self._envelope = _struct(
             f"{self._name}.Envelope",
             2,
@@ -295,7 +298,10 @@ class TableEvents:
         kind = plain if rule is None else rule.applied(plain, column.type)
         if rule is not None and not rule.hides(column.type) and rule.kind != "truncate":
             log.warning("%s hides texts alone, and %s.%s is written as it is", rule.name, table, column.name)
-        return _Column(column.name, kind, column.is_required, default_of(column.default, plain), plain)
+        default = default_of(column.default, plain) if takes_default(column.type) else None
+        if isinstance(default, Struct):  # its schema would have to hold itself
+            default = None
+        return _Column(column.name, kind, column.is_required, default, plain)
 
     def _field(self, name: str) -> str:
         return _avro_name(name) if self._events.adjusts_fields else name
@@ -323,7 +329,7 @@ class TableEvents:
             else:
                 values.append(self._parsed(column, raw))
         values += [each.kind.null for each in self._used[len(values) :]]
-        return _made(self._row, values)
+        return _made(self._row, _of_schemas(values, self._structs))
 
     def _parsed(self, column: _Column, raw: bytes, kind: ColumnKind | None = None) -> Any:
         try:
@@ -381,7 +387,7 @@ class TableEvents:
         for at, column, place in self._hidden_keys:
             text = raw[place]
             values[at] = self._parsed(column, text, column.plain) if isinstance(text, bytes) else None
-        return _made(self._key, values)
+        return _made(self._key, _of_schemas(values, self._key_structs))
 
     def key_of(self, raw: Row) -> tuple[Any, ...] | None:
         """Return the values of a row's key, None where it has none: as `read` gives it to the same row."""
@@ -415,6 +421,18 @@ class TableEvents:
             source_offset=None,
             headers=(*headers, *events.headers),
         )
+
+
+def _structs_of(row: Schema) -> list[tuple[int, Schema]]:
+    """Return the places of columns whose values are structs, which have to be of the column's own schema."""
+    return [(at, each.schema) for at, each in enumerate(row.fields) if each.schema.struct_fields]
+
+
+def _of_schemas(values: list[Any], structs: Sequence[tuple[int, Schema]]) -> list[Any]:
+    for at, schema in structs:
+        if values[at] is not None:
+            values[at] = _made(schema, values[at].values)
+    return values
 
 
 def _schema(column: _Column, *, plain: bool = False) -> Schema:

@@ -62,7 +62,7 @@ class PostgresSourceTask(SourceTask):
         self._last_change = 0
         """How many of them the last change has made, and the BEGIN before it where it is the first."""
         self._begin_waits = False
-        """Whether the last of them is a BEGIN, which goes with the first change: it has no place of its own to go on from."""
+        """Whether the last of them is a BEGIN, which goes with the first change: it has no place of its own."""
         self._tables: dict[int, TableEvents | None] = {}
         self._last_commit: int | None = None
         """Where the last commit ended that this task, or the one before it, has passed."""
@@ -462,9 +462,16 @@ class PostgresSourceTask(SourceTask):
             return table.inserted(message.new, moment, transaction)
         if message.kind == "U":
             assert message.new is not None
-            return table.updated(message.old, message.new, moment, transaction, old_is_key=message.old_is_key)
+            made = table.updated(message.old, message.new, moment, transaction, old_is_key=message.old_is_key)
+            return made if len(made) == 1 or not self._skips else self._kept(made)
         assert message.old is not None
         return table.deleted(message.old, moment, transaction)
+
+    def _kept(self, made: list[SourceRecord]) -> list[SourceRecord]:
+        """Return what is left of a changed key's deletion and insertion where operations are left out."""
+        if "c" in self._skips:
+            made = made[:-1]
+        return made[-1:] if "d" in self._skips and "c" not in self._skips else [] if "d" in self._skips else made
 
     def _table_events(self, message: pgoutput.RelationMessage) -> TableEvents | None:
         """Return what makes a table's records: columns as the stream has them, what else is known from the catalogue."""
