@@ -55,10 +55,20 @@ CASES: dict[str, dict[str, str]] = {
         "publish.via.partition.root": "true",
         "skipped.operations": "d",
     },
-    "few": {"skipped.operations": "u,t", "snapshot.mode": "no_data", "tombstones.on.delete": "false"},
+    "source": {"column.propagate.source.type": ".*", "interval.handling.mode": "string"},
+    "few": {
+        "datatype.propagate.source.type": ".+\\\\.(VARCHAR|numeric|_int4|color)",
+        "skipped.operations": "u,t",
+        "snapshot.mode": "no_data",
+        "tombstones.on.delete": "false",
+    },
 }
-SLIPS = (r"own\.wide \d+\.value\.after\.b: .* null",)
-"""What Debezium does and we do not: bytes as base64 that were not sent become null, which is another value."""
+SLIPS = (
+    r"own\.wide \d+\.value\.after\.b: .* null",  # bytes as base64 that were not sent become null, another value
+    r"parameters: .*NUMERIC.*source.column.length\": \"0\"",  # a numeric without a length, in the snapshot alone
+    r"own\.changing.*source\.column\.type: \"INT4\" != \"INT8\"",  # a type of later, when the catalogue was asked
+)
+"""What Debezium does and we do not, or does at one time and not at another."""
 
 
 @dataclass

@@ -68,3 +68,37 @@ def test_operations_that_are_left_out_are_so_where_a_key_changes(
     records = read_until_quiet(task, None, 0.3)
     task.stop()
     assert [None if each.value is None else each.value["op"] for each in records] == left
+
+
+def test_schemas_say_what_columns_are_in_the_database_where_that_is_asked_for(
+    server: PostgresServer, database: str
+) -> None:
+    run_sql(
+        server,
+        database,
+        "create domain code as varchar(8); "
+        "create table t (id serial primary key, v varchar(5), n numeric(7,2), ts timestamp(3)[], c code); "
+        "insert into t (v) values ('x')",
+    )
+    name = f"types_{database}"
+    wanted = {"column.propagate.source.type": "public.t.(id|v|ts)", "datatype.propagate.source.type": ".*\\.CODE"}
+    task = begun(server, database, None, **{"topic.prefix": name, **wanted})
+    [row] = as_facts(read_until_quiet(task, None, 0.2))[f"{name}.public.t"]
+    task.stop()
+    assert "parameters" not in row["key_schema"]["fields"][0]
+    fields = {each["field"]: each.get("parameters") for each in row["value_schema"]["fields"][1]["fields"]}
+
+    def about(*values: str) -> dict[str, str]:
+        return dict(
+            zip(
+                [f"__debezium.source.column.{each}" for each in ("type", "length", "scale", "name")],
+                values,
+                strict=True,
+            )
+        )
+
+    assert fields["id"] == about("SERIAL", "10", "0", "id")
+    assert fields["v"] == about("VARCHAR", "5", "0", "v")
+    assert fields["n"] == {"scale": "2", "connect.decimal.precision": "7"}
+    assert fields["ts"] == about("_TIMESTAMP", "26", "3", "ts")
+    assert fields["c"] == about("CODE", "8", "0", "c")

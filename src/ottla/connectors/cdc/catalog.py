@@ -114,7 +114,7 @@ class Catalog:
             return ColumnType(oid, "unknown", modifier)
         name, kind, element, base, base_modifier, category, labels = rows[0]
         if kind == "d":
-            return replace(self.type(base, base_modifier), is_domain=True)
+            return replace(self.type(base, base_modifier), domain=name)
         is_array = category == "A" and element
         return ColumnType(oid, name, modifier, tuple(labels), self.type(element, modifier) if is_array else None)
 

@@ -48,7 +48,8 @@ class ColumnType:
     """Of an enum."""
     element: ColumnType | None = None
     """Of an array."""
-    is_domain: bool = False
+    domain: str = ""
+    """The name of the domain that it is, if it is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ def kind_of(type_: ColumnType, settings: KindSettings) -> ColumnKind | None:
 
 def takes_default(type_: ColumnType) -> bool:
     """Whether the schema of a column says its default, which Debezium leaves out for many types."""
-    return not type_.is_domain and (type_.oid in _WITH_DEFAULT or bool(type_.labels))
+    return not type_.domain and (type_.oid in _WITH_DEFAULT or bool(type_.labels))
 
 
 _WITH_DEFAULT: Final = frozenset(

@@ -24,7 +24,8 @@ from ottla.connectors.cdc.catalog import CatalogColumn, CatalogTable, TableId, d
 from ottla.connectors.cdc.column_kinds import ColumnKind, KindSettings, binary_writer, kind_of, takes_default
 from ottla.connectors.cdc.column_masks import ColumnRule
 from ottla.connectors.cdc.pgoutput import Row, Unchanged
-from ottla.connectors.cdc.settings import Selection, key_columns, topic_name
+from ottla.connectors.cdc.settings import Selection, key_columns, parts, topic_name
+from ottla.connectors.cdc.source_types import SourceTypes
 
 __all__ = ["VERSION", "Events", "Moment", "TableEvents", "Transaction"]
 
@@ -146,6 +147,8 @@ class _Column:
     default: Any
     plain: ColumnKind
     """How it is written where nothing is hidden, as in keys."""
+    about: Mapping[str, str]
+    """More parameters of its schema, but in keys."""
 
 
 class Events:
@@ -164,6 +167,9 @@ class Events:
         self.adjusts_fields = settings["field.name.adjustment.mode"] != "none"
         self.keys = key_columns(settings["message.key.columns"])
         self.rules = rules
+        self.source_types = SourceTypes.of(
+            parts(settings["column.propagate.source.type"]), parts(settings["datatype.propagate.source.type"])
+        )
         context = {
             "connectorLogicalName": self.prefix,
             "taskId": "0",
@@ -301,7 +307,8 @@ class TableEvents:
         default = default_of(column.default, plain) if takes_default(column.type) else None
         if isinstance(default, Struct):  # its schema would have to hold itself
             default = None
-        return _Column(column.name, kind, column.is_required, default, plain)
+        about = self._events.source_types.parameters(table, column)
+        return _Column(column.name, kind, column.is_required, default, plain, about)
 
     def _field(self, name: str) -> str:
         return _avro_name(name) if self._events.adjusts_fields else name
@@ -436,7 +443,7 @@ def _of_schemas(values: list[Any], structs: Sequence[tuple[int, Schema]]) -> lis
 
 
 def _schema(column: _Column, *, plain: bool = False) -> Schema:
-    builder = (column.plain if plain else column.kind).builder()
+    builder = column.plain.builder() if plain else column.kind.builder().parameters(column.about)
     if not column.is_required:
         builder.optional()
     return (builder if column.default is None else builder.default(column.default)).build()

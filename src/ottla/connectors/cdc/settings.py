@@ -103,6 +103,16 @@ _KEYS: Final[Sequence[tuple[str, ConfigType, Any, str]]] = (
         for what in ("schema", "table", "column", "message.prefix")
         for how in ("include", "exclude")
     ),
+    *(
+        (
+            f"{what}.propagate.source.type",
+            _STR,
+            None,
+            f"Regular expressions of schema.table.{part}, between commas: columns whose type, length, scale and name in "
+            "the database their schemas say.",
+        )
+        for what, part in (("column", "column"), ("datatype", "type"))
+    ),
     ("skipped.operations", _LIST, "t", "Operations that are left out: c, u, d, t, or none."),
     ("message.key.columns", _STR, None, "Keys of tables: table:column,column;…"),
     ("money.fraction.digits", _INT, 2, "Digits behind the point of money."),
@@ -143,7 +153,7 @@ def _postgres_def() -> ConfigDef:
     for name, type_, default, doc in _KEYS:
         rule = (
             validators.Lambda(_expressions, "regular expressions")
-            if name.endswith((".include.list", ".exclude.list"))
+            if name.endswith((".include.list", ".exclude.list", ".propagate.source.type"))
             else None
         )
         importance = Importance.HIGH if default is REQUIRED else Importance.MEDIUM
@@ -257,8 +267,6 @@ _WITHOUT_EFFECT = (
         "incremental.snapshot.",
         "read.only",
         "notification.",
-        "column.propagate.",
-        "datatype.propagate.",
         "snapshot.",
     ),
     *("slot.", "lsn.flush.", "replica.identity.", "offset.mismatch.", "errors.max.retries", "retriable.restart."),
