@@ -141,9 +141,14 @@ _KEYS: Final[Sequence[tuple[str, ConfigType, Any, str]]] = (
     ("provide.transaction.metadata", _BOOL, False, "Whether transactions are told in a topic, and in each record."),
     ("topic.delimiter", _STR, ".", "Stands between the parts of a topic's name."),
     ("signal.data.collection", _STR, None, "The table of signals, schema.table: columns id, type and data, all texts."),
-    ("signal.enabled.channels", _LIST, "source", "Where signals come from: source (that table), file."),
+    ("signal.enabled.channels", _LIST, "source", "Where signals come from: source (that table), file, kafka."),
+    ("signal.kafka.topic", _STR, None, "The topic of signals, of one partition; keys are topic.prefix. PREFIX-signal."),
+    ("signal.kafka.bootstrap.servers", _STR, None, "Its brokers."),
+    ("signal.kafka.groupId", _STR, "kafka-signal", "The consumer's group, which commits nothing."),
     ("signal.file", _STR, "file-signals.txt", "The file of signals, a JSON object a line."),
-    ("signal.poll.interval.ms", _LONG, 5000, "How often the file is looked at."),
+    ("signal.poll.interval.ms", _LONG, 5000, "How often the file and the topic are looked at."),
+    ("notification.enabled.channels", _LIST, "", "Where is told what snapshots have come to: sink (a topic), log."),
+    ("notification.sink.topic.name", _STR, None, "The topic of notifications."),
     ("incremental.snapshot.chunk.size", _INT, 1024, "Rows of an incremental snapshot that are read at once."),
 )
 
@@ -277,4 +282,8 @@ _WITHOUT_EFFECT = (
 def keys_without_effect(props: Mapping[str, Any]) -> list[str]:
     """Return keys of Debezium's that are given and do nothing here."""
     known = POSTGRES_DEF.keys
-    return sorted(each for each in props if each.startswith(_WITHOUT_EFFECT) and each not in known)
+    return sorted(
+        each
+        for each in props
+        if each.startswith(_WITHOUT_EFFECT) and each not in known and not each.startswith("signal.consumer.")
+    )

@@ -16,6 +16,7 @@ from ottla.connectors.cdc.column_masks import column_rules
 from ottla.connectors.cdc.events import Events, Moment, TableEvents, Transaction
 from ottla.connectors.cdc.incremental import IncrementalSnapshot, Progress
 from ottla.connectors.cdc.metrics import CaptureMetrics
+from ottla.connectors.cdc.notifications import INITIAL, Notifications
 from ottla.connectors.cdc.positions import Position
 from ottla.connectors.cdc.replication import (
     Keepalive,
@@ -27,13 +28,15 @@ from ottla.connectors.cdc.replication import (
 )
 from ottla.connectors.cdc.server import drop_slot, opened_catalog, plain_settings, prepared_publication, prepared_slot
 from ottla.connectors.cdc.settings import POSTGRES_DEF, Selection, keys_without_effect, kind_settings
-from ottla.connectors.cdc.signals import FileChannel, Request, Signal, requests_of
+from ottla.connectors.cdc.signals import FileChannel, KafkaChannel, Request, Signal, requests_of
 from ottla.connectors.cdc.snapshot import Snapshot, blocking_of, blocking_offset
 
 __all__ = ["PostgresSourceTask"]
 
 log = logging.getLogger(__name__)
 OPERATIONS = {"I": "c", "U": "u", "D": "d"}
+CONSUMER = "signal.consumer."
+"""What the names begin with of librdkafka's properties for the topic of signals."""
 RETRY_SECONDS = 5.0
 """Between two tries to reach a server that has gone away."""
 
@@ -73,7 +76,8 @@ class PostgresSourceTask(SourceTask):
         self._signals: int | None = None
         """The number of the signals' table, where the stream has told of it."""
         self._file: FileChannel | None = None
-        self._file_at_s = 0.0
+        self._topic: KafkaChannel | None = None
+        self._look_at_s = 0.0
 
     def start(self, props: Mapping[str, str]) -> None:
         """Look at the server, make what is missing, and begin; raises ConnectError where changes would be lost."""
@@ -98,16 +102,24 @@ class PostgresSourceTask(SourceTask):
             position = self._usable(position)
         begin = prepared_slot(self._catalog, settings, position, self._stopping)
         self._position = position or Position(begin)
-        self._incremental = IncrementalSnapshot(settings, self._events, Progress.of(self._position.more))
+        self._notifications = Notifications(settings, self._events.partition)
+        progress = Progress.of(self._position.more)
+        self._incremental = IncrementalSnapshot(settings, self._events, progress, self._notifications)
         self._blocking = blocking_of(self._position.more)
         if "file" in settings["signal.enabled.channels"]:
             self._file = FileChannel(settings["signal.file"])
+        if "kafka" in settings["signal.enabled.channels"]:
+            more = {name.removeprefix(CONSUMER): value for name, value in props.items() if name.startswith(CONSUMER)}
+            self._topic = KafkaChannel(settings, self._position.more, more)
+            self._keep()
         self._last_commit = None if position is None else position.commit_lsn
         if mode == "always" or (position is None and mode not in ("no_data", "never")):
             self._stopping.wait(settings["snapshot.delay.ms"] / 1000)
-            snapshot = Snapshot(self._catalog, settings, self._events, metrics=self._metrics)
+            snapshot = Snapshot(self._catalog, settings, self._events, self._notifications, self._metrics)
             self._position = Position(self._position.commit_lsn, 0, snapshot.seen, self._position.more)
             self._reading = snapshot.records()
+        else:
+            self._notifications.tell(INITIAL, "SKIPPED")
 
     def _usable(self, position: Position) -> Position | None:
         """Return the position where the slot still has what it needs; else drop the slot, for a snapshot anew."""
@@ -131,7 +143,10 @@ class PostgresSourceTask(SourceTask):
     def poll(self) -> list[SourceRecord] | None:
         """Return the next records, of a snapshot or of what has changed; None where nothing came in `poll.interval.ms`."""
         with self._turn:
-            return None if self._stopping.is_set() else self._poll()
+            if self._stopping.is_set():
+                return None
+            found = self._poll()
+            return [*(found or ()), *told] if (told := self._notifications.taken()) else found
 
     def _poll(self) -> list[SourceRecord] | None:
         most = self._settings["max.batch.size"]
@@ -169,14 +184,15 @@ class PostgresSourceTask(SourceTask):
         try:
             if self._catalog is None:
                 self._catalog = opened_catalog(self._settings)
-            snapshot = Snapshot(self._catalog, self._settings, self._events, self._blocking, self._metrics)
-            self._reading = snapshot.records()
+            given = (self._events, self._notifications, self._metrics, self._blocking)
+            self._reading = Snapshot(self._catalog, self._settings, *given).records()
         except ConnectError as error:
             self._ended(error)
 
     def _ended(self, error: ConnectError) -> None:
         """A snapshot has failed: one of a signal begins anew where the server has gone away, and is given up otherwise."""
         self._metrics.snapshot_ended(aborted=True)
+        self._notifications.tell(INITIAL, "ABORTED")
         if not self._blocking:
             raise error
         self._reading = None
@@ -191,12 +207,13 @@ class PostgresSourceTask(SourceTask):
     # -- signals
 
     def _look_for_signals(self) -> None:
-        """Take what stands in the file, and read what is to be read beside the stream."""
+        """Take what stands in the file and the topic, and read what is to be read beside the stream."""
         now_s = time.monotonic()
-        if self._file is not None and now_s >= self._file_at_s:
-            self._file_at_s = now_s + self._settings["signal.poll.interval.ms"] / 1000
-            for each in self._file.taken():
-                self._signalled(each)
+        if now_s >= self._look_at_s:
+            self._look_at_s = now_s + self._settings["signal.poll.interval.ms"] / 1000
+            for channel in (self._file, self._topic):
+                for each in channel.taken() if channel is not None else ():
+                    self._signalled(each)
         if not self._incremental.progress.queue:
             return
         try:
@@ -249,7 +266,11 @@ class PostgresSourceTask(SourceTask):
     def _keep(self) -> None:
         """Have what is to be read stand in the offsets from now on."""
         self._position = self._position.keeping(
-            {**self._incremental.progress.offset(), **blocking_offset(self._blocking)}
+            {
+                **self._incremental.progress.offset(),
+                **blocking_offset(self._blocking),
+                **({} if self._topic is None else self._topic.offset()),
+            }
         )
 
     def _noted(self, message: pgoutput.Change) -> list[SourceRecord]:
@@ -527,6 +548,8 @@ class PostgresSourceTask(SourceTask):
                 self._stream = None
                 drop_slot(self._catalog, self._settings["slot.name"])
             self._hang_up()
+            if self._topic is not None:
+                self._topic.close()
 
     def _hang_up(self) -> None:
         if self._stream is not None:
