@@ -22,7 +22,7 @@ CHECK ?=
 # pages written by hand: those that tools make are as their tools make them
 PAGES = $(shell git ls-files '*.md' | grep -vE '^(bench/results/|docs/(apis|cli|configuration|metrics|benchmark|connect-benchmark|registry-benchmark|security-benchmark|streams-benchmark)\.md)')
 
-.PHONY: help install demo demo-etl test check nightly wheels format generate web test-console demo-console new-api new-command bench bench-pure bench-crowd bench-spark bench-cluster bench-all bench-streams bench-connect bench-security bench-mirror bench-registry bench-sql compat sim faults fuzz mutations soak chaos chaos-streams chaos-connect peer constraints clean
+.PHONY: help install demo demo-etl demo-cdc test check nightly wheels format generate web test-console demo-console new-api new-command bench bench-pure bench-crowd bench-spark bench-cluster bench-all bench-streams bench-connect bench-security bench-mirror bench-registry bench-sql compat sim faults fuzz mutations soak chaos chaos-streams chaos-connect peer constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z -]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -38,6 +38,9 @@ demo: .venv/.installed  ## count the words of real text on Spark, topic to topic
 
 demo-etl: .venv/.installed  ## database to database and S3 through topics and a Streams join, parts killed on the way
 	@$(PY) -m tools.postgres run -- $(PY) examples/etl/run.py
+
+demo-cdc: .venv/.installed  ## a database's changes, joined by Streams, into another database, worker and broker killed on the way
+	@$(PY) -m tools.postgres run wal_level=logical -- $(PY) examples/etl/capture.py
 
 test: .venv/.installed  ## every test that a change must pass, but for those of `make check`
 	@tools/run_tests.sh

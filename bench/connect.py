@@ -12,29 +12,25 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 
+from bench.connect_capture import CAPTURES, TUNED, capture_steps
+from bench.connect_run import LINE_BYTES, Run, watch
 from bench.connect_workers import OTTLA, KafkaConnect, OttlaConnect, Worker
-from bench.rows import Metric, Rounds, print_table, write_rows
+from bench.rows import Metric, print_table, write_rows
 from bench.systems import Ottla
-from ottla.base import TopicPartition
-from ottla.client import LATEST, BlockingClient
+from ottla.client import BlockingClient
 from ottla.spark import java_missing
 from ottla.wire import build_mode
-from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests import peer
 
 __all__ = ["METRICS", "main"]
 
-SECONDS_MAX = 570.0
+SECONDS_MAX = 900.0
 """What has not begun by then is named and left out."""
-STEP_SECONDS_MAX = 180.0
-LOOK_SECONDS = 0.005
 LINES = 2_000_000
-LINE_BYTES = 100
 ROWS = 200_000
 FEW = 1_000
 STRINGS = {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
@@ -54,80 +50,8 @@ METRICS = (
     Metric(MEMORY, "MiB"),
     Metric(JDBC_SOURCE, "rows/s"),
     Metric(JDBC_SINK, "rows/s"),
+    *(Metric(f"{what}, {how}", "rows/s") for what in CAPTURES for how in TUNED),
 )
-
-
-@dataclass
-class Run:
-    """What all measurements share."""
-
-    client: BlockingClient
-    bootstrap: str
-    folder: Path
-    lines: int
-    only: str | None
-    started: float = field(default_factory=time.monotonic)
-    values: Rounds = field(default_factory=Rounds)
-
-    def say(self, text: str) -> None:
-        """Print a line of progress at once."""
-        print(f"[{time.monotonic() - self.started:4.0f} s] {text}", flush=True)
-
-    def add(self, worker: Worker, metric: str, value: float) -> None:
-        """Note a figure."""
-        unit = next(each.unit for each in METRICS if each.name == metric)
-        self.values.add(worker.name, metric, value)
-        self.say(f"  {metric}, {worker.name}: {value:,.1f} {unit}")
-
-    def topic(self, name: str) -> TopicPartition:
-        """Make a topic of one partition and return it."""
-        wanted = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-        self.client.request(CreateTopicsRequest(topics=[wanted], timeout_ms=30_000))
-        return TopicPartition(name, 0)
-
-    def end(self, topic: TopicPartition) -> int:
-        """Return how many records a topic has."""
-        return int(self.client.list_offsets({topic: LATEST})[topic].offset)
-
-    def file(self, name: str, lines: int) -> Path:
-        """Return a file of so many numbered lines of 100 bytes."""
-        path = self.folder / name
-        if not path.exists():
-            with path.open("w") as file:
-                for start in range(0, lines, 10_000):
-                    numbers = range(start, min(start + 10_000, lines))
-                    file.writelines(f"{number:012d} {'x' * (LINE_BYTES - 14)}\n" for number in numbers)
-        return path
-
-
-@dataclass(frozen=True)
-class Passage:
-    """How a number of records went by: rates are taken from the first that was seen on, so that no start counts."""
-
-    first_s: float
-    rate: float
-    last_s: float
-
-
-def watch(worker: Worker, name: str, look: Callable[[], int], until: int, begun: float) -> Passage:
-    """Look until so many records are there; raises RuntimeError where the connector fails or takes too long."""
-    first: tuple[float, int] | None = None
-    looks = 0
-    while True:
-        found, now = look(), time.monotonic()
-        if found and first is None:
-            first = now, found
-        if found >= until:
-            break
-        looks += 1
-        if now - begun > STEP_SECONDS_MAX:
-            raise RuntimeError(f"{found:,} of {until:,} after {STEP_SECONDS_MAX:g} s; {worker.trouble(name)}")
-        if looks % 400 == 0 and (trouble := worker.trouble(name)):
-            raise RuntimeError(trouble)
-        time.sleep(LOOK_SECONDS)
-    assert first is not None
-    rate = (until - first[1]) / (now - first[0]) if now > first[0] else 0.0
-    return Passage(first[0] - begun, rate, now - begun)
 
 
 def measure_source(run: Run, worker: Worker, kind: str) -> None:
@@ -249,6 +173,7 @@ def measure(run: Run, worker: Worker) -> None:
         steps.append(("memory", lambda: run.add(worker, MEMORY, worker.memory_mib())))
         if worker.name == OTTLA:
             steps.append(("JDBC", lambda: with_postgres(run, worker)))
+        steps += capture_steps(run, worker)
         for name, taken in steps:
             attempt(run, worker, name, taken)
     finally:
@@ -308,7 +233,7 @@ def main(argv: list[str]) -> int:
     try:
         broker.start()
         with BlockingClient(broker.bootstrap) as client:
-            run = Run(client, broker.bootstrap, folder, max(20_000, int(LINES * args.size)), args.only)
+            run = Run(client, broker.bootstrap, folder, max(20_000, int(LINES * args.size)), args.only, METRICS)
             for worker in (OttlaConnect, KafkaConnect):
                 measure(run, worker(broker.bootstrap, folder / worker.__name__))
     finally:

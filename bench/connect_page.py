@@ -28,6 +28,9 @@ docs/connect-benchmark.md`.
 - **Memory** is of all the worker's processes, shared pages counted once (PSS), when they have done all that.
 - **JDBC** is Ottla's alone: Apache Kafka has no such connectors. A table of 200,000 rows of three columns in
   PostgreSQL, mode `incrementing`; the sink inserts with a primary key.
+- **Captures** are beside Debezium 3.7.0 in Kafka Connect: a table of 500,000 rows of four columns read whole,
+  then 200,000 inserts of one transaction. Defaults are JSON with schemas; tuned is JSON without, larger batches
+  on both sides, the same settings.
 """
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 
 from bench.systems import KAFKA
+from tests.peer import debezium
 from tests.peer.connect.worker import running_worker
 from tests.ports import free_port
 
@@ -160,7 +161,10 @@ class KafkaConnect(Worker):
 
     def start(self) -> None:
         """See `Worker`."""
-        running = running_worker("standalone", self.folder, self.bootstrap, self.port, options=("-Xmx1g",))
+        lines = [] if debezium.missing() else [f"plugin.path={debezium.plugins()}"]
+        running = running_worker(
+            "standalone", self.folder, self.bootstrap, self.port, options=("-Xmx1g",), properties=lines
+        )
         self.process = self._stack.enter_context(running)
 
     def stop(self) -> None:

@@ -1,7 +1,7 @@
 """A private PostgreSQL: Debian's packages installed where they are missing, and a cluster in a folder that goes away.
 
-`python -m tools.postgres install` installs it; `python -m tools.postgres run -- COMMAND …` runs a command beside a fresh
-cluster, whose URL stands in `OTTLA_POSTGRES_URL`. Tests and demonstrations use `PostgresServer`.
+`python -m tools.postgres install` installs it; `python -m tools.postgres run [SETTING=VALUE …] -- COMMAND …` runs a command
+beside a fresh cluster, whose URL stands in `OTTLA_POSTGRES_URL`. Tests and demonstrations use `PostgresServer`.
 """
 
 from __future__ import annotations
@@ -238,12 +238,14 @@ def main(argv: Sequence[str]) -> int:
         reason = missing()
         print(reason or f"PostgreSQL is installed: {binaries()}")
         return 0 if reason is None else 1
-    if len(argv) > 2 and list(argv[:2]) == ["run", "--"]:
-        with private_cluster() as server:
+    if argv and argv[0] == "run" and "--" in argv[1:-1]:
+        at = list(argv).index("--")
+        settings = dict(each.split("=", 1) for each in argv[1:at] if "=" in each)
+        with private_cluster(settings) as server:
             return subprocess.run(
-                list(argv[2:]), env={**os.environ, "OTTLA_POSTGRES_URL": server.url}, check=False
+                list(argv[at + 1 :]), env={**os.environ, "OTTLA_POSTGRES_URL": server.url}, check=False
             ).returncode
-    print("usage: postgres.py install | postgres.py run -- COMMAND [ARGUMENT …]")
+    print("usage: postgres.py install | postgres.py run [SETTING=VALUE …] -- COMMAND [ARGUMENT …]")
     return 2
 
 

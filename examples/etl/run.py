@@ -10,23 +10,18 @@ import contextlib
 import json
 import os
 import random
-import re
 import shutil
 import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import region_totals as plan  # beside this file
+from parts import PLAIN_JSON, Part, created, free_port, interrupt
 
 from ottla.cli.commands.demo import DemoError, start_broker, stop_broker
 from ottla.cli.options import Options
@@ -47,75 +42,7 @@ START_SECONDS_MAX = 240.0
 RUN_SECONDS_MAX = 420.0
 WRITING_SECONDS = 60.0
 LOOK_SECONDS = 0.5
-STOP_SECONDS_MAX = 20.0
 BUCKET, REGION, KEY_ID, SECRET = "orders", "eu-west-1", "demo", "demo-secret"
-JSON = "org.apache.kafka.connect.json.JsonConverter"
-PLAIN_JSON = {"key.converter": JSON, "key.converter.schemas.enable": "false"} | {
-    "value.converter": JSON,
-    "value.converter.schemas.enable": "false",
-}
-
-
-@dataclass
-class Part:
-    """A process that is started again when it ends; `ready` is what its output shows once it works."""
-
-    name: str
-    command: Sequence[str]
-    log: Path
-    ready: str
-    process: subprocess.Popen[bytes] | None = None
-    starts: int = 0
-    _read_from: int = 0
-    environment: Mapping[str, str] = field(default_factory=dict)
-
-    def start(self) -> None:
-        """Start the process in a group of its own."""
-        with self.log.open("ab") as out:
-            self._read_from = out.tell()
-            self.process = subprocess.Popen(
-                self.command,
-                stdout=out,
-                stderr=out,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-                env={**os.environ, **self.environment},
-            )
-        self.starts += 1
-
-    def supervise(self) -> None:
-        """Start the process again where it has ended."""
-        if self.process is None or self.process.poll() is not None:
-            self.start()
-
-    def state(self) -> str:
-        """Return `ready`, `starting` or `down`."""
-        if self.process is None or self.process.poll() is not None:
-            return "down"
-        return "ready" if re.search(self.ready, self.output(), re.MULTILINE) else "starting"
-
-    def output(self) -> str:
-        """Return what the process has printed since it was last started."""
-        with self.log.open("rb") as file:
-            file.seek(self._read_from)
-            return file.read().decode(errors="replace")
-
-    def kill(self) -> None:
-        """End the process and all that it has started, as `kill -9` does."""
-        self._signal(signal.SIGKILL)
-
-    def stop(self) -> None:
-        """Ask the process to end, and see to it that it does."""
-        self._signal(signal.SIGTERM)
-        self._signal(signal.SIGKILL)
-
-    def _signal(self, number: int) -> None:
-        if self.process is None or self.process.poll() is not None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(STOP_SECONDS_MAX)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -124,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
 
     Options("demo-etl", "From database to database and S3 through topics, with kills on the way.").parse(argv or [])
     console = Console(highlight=False)
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
     url = os.environ.get("OTTLA_POSTGRES_URL")
     if not url:
         console.print("[red]demo-etl: OTTLA_POSTGRES_URL names no database; `make demo-etl` starts one[/red]")
@@ -142,16 +69,6 @@ def main(argv: list[str] | None = None) -> int:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _interrupt(signal_number: int, frame: object) -> None:
-    raise KeyboardInterrupt
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class _Demo:
     """One run: its parts, what they have come to, and the comparison at the end."""
 
@@ -160,8 +77,8 @@ class _Demo:
 
         self.console, self.folder, self.url = console, folder, url
         self.engine = sa.create_engine(url, poolclass=sa.NullPool)
-        self.rest = f"http://127.0.0.1:{_free_port()}"
-        self.s3_url = f"http://127.0.0.1:{_free_port()}"
+        self.rest = f"http://127.0.0.1:{free_port()}"
+        self.s3_url = f"http://127.0.0.1:{free_port()}"
         self.events: list[str] = []
         self.written = threading.Event()
 
@@ -327,21 +244,7 @@ class _Demo:
         self._create("sink-s3", s3)
 
     def _create(self, name: str, config: Mapping[str, str]) -> None:
-        body = json.dumps({"name": name, "config": config}).encode()
-        request = urllib.request.Request(f"{self.rest}/connectors", body, {"Content-Type": "application/json"})
-
-        def asked() -> bool:
-            try:
-                with urllib.request.urlopen(request, timeout=START_SECONDS_MAX):
-                    return True
-            except urllib.error.HTTPError as error:
-                if error.code == 409:  # the group is about to move connectors
-                    return False
-                raise DemoError(f"connector {name}: {error.read().decode(errors='replace')}") from error
-            except OSError:
-                return False
-
-        self._await(asked, f"connector {name}")
+        self._await(lambda: created(self.rest, name, config), f"connector {name}")
 
     # The way
 

@@ -233,3 +233,51 @@ def test_a_configuration_that_cannot_work_is_refused_by_name(server: PostgresSer
     with private_cluster() as plain:
         own = {"plugin_name": "pgoutput", "database_port": str(plain.port), "database_password": PASSWORD}
         assert "wal_level=logical alone" in wrong(**own)["database.hostname"][0]
+
+
+def test_a_task_that_ends_between_any_two_messages_of_the_stream_goes_on_without_a_gap_or_a_repetition(
+    server: PostgresServer, database: str
+) -> None:
+    """With one message in each poll: behind a BEGIN, between rows of a COPY, before a COMMIT."""
+    run_sql(server, database, "create table t (id int primary key, v text)")
+    settings = {"topic.prefix": f"any_{database}", "snapshot.mode": "no_data", "provide.transaction.metadata": "true"}
+    task = begun(server, database, None, **settings)
+    run_sql(server, database, "insert into t values (0, 'x')")
+    with connected(server, database) as connection:
+        with connection.cursor() as cursor, cursor.copy("copy t from stdin") as copy:
+            for each in range(1, 5):
+                copy.write_row((each, "copied"))
+        connection.execute("begin; update t set id = 9 where id = 2; delete from t where id = 1; commit")
+    whole = read_until_quiet(task, None, 0.3)
+    task.stop()
+    assert [each.value["status"] for each in whole if in_transaction_topic(each)] == ["BEGIN", "END"] * 3
+    slot = f"slot_any_{database}"
+    for cut in range(len(whole) + 4):
+        again, own = (
+            Store(),
+            {**settings, "slot.name": f"{slot}_copy"},
+        )  # what is stored is confirmed, so a slot for each
+        run_sql(server, database, f"select pg_copy_logical_replication_slot('{slot}', '{slot}_copy')")
+        task = begun(server, database, again, **own, **{"max.batch.size": "1"})
+        found: list[SourceRecord] = []
+        for _ in range(cut):
+            records = task.poll() or []
+            again.take(records)
+            found += records
+        task.stop()
+        task = begun(server, database, again, **own, **{"slot.drop.on.stop": "true"})
+        found += read_until_quiet(task, None, 0.15)
+        task.stop()
+        assert [gist(each) for each in found] == [gist(each) for each in whole], f"ended after {cut} polls"
+
+
+def in_transaction_topic(record: SourceRecord) -> bool:
+    return (record.topic or "").endswith(".transaction")
+
+
+def gist(record: SourceRecord) -> Any:
+    """What a record says, but for times."""
+    value = record.value
+    if value is None or in_transaction_topic(record):
+        return record.topic, None if value is None else (value["status"], value["id"], value["event_count"])
+    return value["op"], value["source"]["lsn"], value["transaction"].values, repr(value["after"])

@@ -304,7 +304,7 @@ def test_a_table_of_signals_that_is_not_there_is_an_error_that_says_how_to_make_
 
 def test_channels_that_are_not_there_are_refused() -> None:
     found = PostgresConnector().validate({"signal.enabled.channels": "source,jmx", "topic.prefix": "x"})
-    assert found["signal.enabled.channels"].errors == ["jmx is not there: source and file are"]
+    assert found["signal.enabled.channels"].errors == ["jmx is not there: source, file, kafka are"]
 
 
 def test_progress_is_read_as_it_was_kept_and_foreign_keys_begin_anew() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,7 +22,7 @@ START_S = 90.0
 QUICK_START = ("-Xmx512m", "-XX:TieredStopAtLevel=1")
 
 
-def _properties(mode: str, folder: Path, bootstrap: str, port: int) -> str:
+def _properties(mode: str, folder: Path, bootstrap: str, port: int, more: Sequence[str]) -> str:
     lines = [
         f"bootstrap.servers={bootstrap}",
         f"listeners=http://127.0.0.1:{port}",
@@ -39,20 +39,27 @@ def _properties(mode: str, folder: Path, bootstrap: str, port: int) -> str:
         lines += [f"{kind}.storage.topic=connect-{kind}" for kind in ("config", "offset", "status")]
         lines += [f"{kind}.storage.replication.factor=1" for kind in ("config", "offset", "status")]
         lines += ["offset.storage.partitions=2", "status.storage.partitions=2"]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *more]) + "\n"
 
 
 @contextmanager
 def running_worker(
-    mode: str, folder: Path, bootstrap: str, port: int, *, options: tuple[str, ...] = QUICK_START
+    mode: str,
+    folder: Path,
+    bootstrap: str,
+    port: int,
+    *,
+    options: tuple[str, ...] = QUICK_START,
+    properties: Sequence[str] = (),
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a worker until the block ends; it answers on 127.0.0.1:`port` when the block begins.
 
-    `options` are the JVM's: those that make it start quickly, unless it is to be measured.
+    `options` are the JVM's: those that make it start quickly, unless it is to be measured. `properties` are more lines of
+    the worker's.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "worker.properties"
-    path.write_text(_properties(mode, folder, bootstrap, port))
+    path.write_text(_properties(mode, folder, bootstrap, port, properties))
     log = (folder / "worker.out").open("ab")
     command = peer.java(*options, MODES[mode], str(path))
     process = subprocess.Popen(command, stdout=log, stderr=log)

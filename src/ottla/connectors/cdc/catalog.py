@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.connect import ConnectError, DataError
@@ -116,7 +116,7 @@ class Catalog:
             return ColumnType(oid, "unknown", modifier)
         name, kind, element, base, base_modifier, category, labels = rows[0]
         if kind == "d":
-            return self.type(base, base_modifier)
+            return replace(self.type(base, base_modifier), domain=name)
         is_array = category == "A" and element
         return ColumnType(oid, name, modifier, tuple(labels), self.type(element, modifier) if is_array else None)
 
@@ -174,6 +174,7 @@ _NUMBER = re.compile(r"\(?(-?\d+(?:\.\d+)?)\)?(?:::[\w\s(),]+)?$")
 _NOW = re.compile(
     r"(?i)(now\(\)|current_timestamp|current_date|current_time|localtimestamp|localtime|clock_timestamp\(\))"
 )
+_CALL = re.compile(r"\(?[A-Za-z0-9_.]+\(.*\)", re.DOTALL)
 
 
 def default_of(expression: str | None, kind: ColumnKind) -> Any:
@@ -184,8 +185,8 @@ def default_of(expression: str | None, kind: ColumnKind) -> Any:
     if expression is None:
         return None
     text = expression.strip()
-    if _NOW.match(text) or text.startswith(("nextval(", "gen_random_uuid(", "uuid_generate_v")):
-        return kind.zero
+    if _NOW.match(text) or _CALL.match(text):
+        return kind.zero if kind.of_default is None else kind.of_default(b"0")
     if (constant := _LITERAL.match(text)) is not None:
         raw = constant[1].replace("''", "'")
     elif (number := _NUMBER.match(text)) is not None:
@@ -195,6 +196,6 @@ def default_of(expression: str | None, kind: ColumnKind) -> Any:
     else:
         return None
     try:
-        return kind.parse(raw.encode())
+        return (kind.of_default or kind.parse)(raw.encode())
     except (DataError, ValueError, ArithmeticError):
         return None

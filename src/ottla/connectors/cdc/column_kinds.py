@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Context, Decimal
-from struct import pack
+from functools import partial
 from typing import Any, Final
 
 from ottla.connect import DataError
 from ottla.connect.data import BYTES as BYTES_SCHEMA
+from ottla.connect.data import INT32 as INT32_SCHEMA
 from ottla.connect.data import (
-    FLOAT64,
     OPTIONAL_STRING,
     STRING,
     FarDate,
@@ -29,12 +29,9 @@ from ottla.connect.data import (
     time_of_ms,
     timestamp_of_ms,
 )
-from ottla.connect.data import INT32 as INT32_SCHEMA
-from ottla.connect.data import OPTIONAL_BYTES as OPTIONAL_BYTES_SCHEMA
-from ottla.connect.data import OPTIONAL_INT32 as OPTIONAL_INT32_SCHEMA
-from ottla.connectors.cdc import clock
+from ottla.connectors.cdc import clock, geometry
 
-__all__ = ["ColumnKind", "ColumnType", "KindSettings", "binary_writer", "kind_of"]
+__all__ = ["ColumnKind", "ColumnType", "KindSettings", "binary_writer", "kind_of", "takes_default"]
 
 _TEXTS: Final = frozenset(("text", "varchar", "bpchar", "char", "name"))
 _HEADER_BYTES: Final = 4
@@ -54,6 +51,8 @@ class ColumnType:
     """Of an enum."""
     element: ColumnType | None = None
     """Of an array."""
+    domain: str = ""
+    """The name of the domain that it is, if it is one."""
 
     @property
     def is_text(self) -> bool:
@@ -99,6 +98,8 @@ class ColumnKind:
     """What stands for a value that is not known where null is not allowed."""
     null: Any = None
     """What null is written as: something else where the column is masked."""
+    of_default: Parse | None = None
+    """How a constant default is read, where that is not as values are: the server has not given it its scale yet."""
 
 
 def kind_of(type_: ColumnType, settings: KindSettings) -> ColumnKind | None:
@@ -113,6 +114,15 @@ def kind_of(type_: ColumnType, settings: KindSettings) -> ColumnKind | None:
     return _unknown(settings) if settings.unknown else None
 
 
+def takes_default(type_: ColumnType) -> bool:
+    """Whether the schema of a column says its default, which Debezium leaves out for many types."""
+    return not type_.domain and (type_.oid in _WITH_DEFAULT or bool(type_.labels))
+
+
+_WITH_DEFAULT: Final = frozenset(
+    (16, 20, 21, 23, 25, 114, 142, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1560, 1562, 1700, 2950, 3802)
+)
+
 # -- numbers
 
 
@@ -122,15 +132,16 @@ def _plain(make: Make, parse: Callable[[str], Any], zero: Any) -> Callable[[Colu
 
 
 def _numeric(type_: ColumnType, settings: KindSettings) -> ColumnKind:
+    packed = type_.modifier - 4
+    precision, scale = packed >> 16 & 0xFFFF, (packed & 0x7FF ^ 0x400) - 0x400
+    step = Decimal((0, (1,), -scale))
     if settings.decimal == "string":
-        return ColumnKind(SchemaBuilder.string, bytes.decode, settings.placeholder, "0")
+        scaled = None if type_.modifier < 0 else lambda raw: str(_finite(raw).quantize(step, context=_WIDE))
+        return ColumnKind(SchemaBuilder.string, bytes.decode, settings.placeholder, "0", of_default=scaled)
     if settings.decimal == "double":
         return ColumnKind(SchemaBuilder.float64, float, zero=0.0)
     if type_.modifier < 0:
         return ColumnKind(_variable_builder, _variable, zero=_variable(b"0"))
-    packed = type_.modifier - 4
-    precision, scale = packed >> 16 & 0xFFFF, (packed & 0x7FF ^ 0x400) - 0x400
-    step = Decimal((0, (1,), -scale))
 
     def make() -> SchemaBuilder:
         return _decimal_builder(scale).parameter("connect.decimal.precision", str(precision))
@@ -167,7 +178,7 @@ _VARIABLE: Final = _variable_builder().optional().build()
 
 
 def _variable(raw: bytes) -> Struct:
-    found = _finite(raw)
+    found = _finite(raw).normalize(_WIDE)
     exponent = found.as_tuple().exponent
     assert isinstance(exponent, int)
     scale = max(0, -exponent)
@@ -238,8 +249,10 @@ def binary_writer(mode: str) -> Callable[[bytes], Any]:
 
 def _bytea(type_: ColumnType, settings: KindSettings) -> ColumnKind:
     write = binary_writer(settings.binary)
-    make = SchemaBuilder.bytes_ if settings.binary == "bytes" else SchemaBuilder.string
-    return ColumnKind(make, lambda raw: write(_hex(raw)), write(settings.placeholder.encode()), write(b""))
+    if settings.binary == "bytes":
+        absent: Any = settings.placeholder.encode()
+        return ColumnKind(SchemaBuilder.bytes_, lambda raw: _hex(raw), absent, b"")
+    return ColumnKind(SchemaBuilder.string, lambda raw: write(_hex(raw)), settings.placeholder, write(b""))
 
 
 def _hex(raw: bytes) -> bytes:
@@ -415,24 +428,13 @@ def _interval(type_: ColumnType, settings: KindSettings) -> ColumnKind:
 # -- the rest
 
 
-def _point_builder() -> SchemaBuilder:
-    builder = _named(SchemaBuilder.struct(), "data.geometry.Point").doc("Geometry (POINT)")
-    builder.field("x", FLOAT64).field("y", FLOAT64)
-    return builder.field("wkb", OPTIONAL_BYTES_SCHEMA).field("srid", OPTIONAL_INT32_SCHEMA)
+def _shape(make: Make, parse: Parse, zero: bytes) -> Callable[[ColumnType, KindSettings], ColumnKind]:
+    kind = ColumnKind(make, parse, zero=parse(zero))
+    return lambda type_, settings: kind
 
 
-_POINT: Final = _point_builder().optional().build()
-
-
-def _point(type_: ColumnType, settings: KindSettings) -> ColumnKind:
-    def made(x: float, y: float) -> Struct:
-        return Struct(_POINT, {"x": x, "y": y, "wkb": pack("<BIdd", 1, 1, x, y)})
-
-    def parse(raw: bytes) -> Struct:
-        x, _, y = raw.decode().strip("()").partition(",")
-        return made(float(x), float(y))
-
-    return ColumnKind(_point_builder, parse, zero=made(0.0, 0.0))
+def _geometry(name: str, zero: bytes) -> Callable[[ColumnType, KindSettings], ColumnKind]:
+    return _shape(geometry.geometry_builder, partial(geometry.geometry, name), zero)
 
 
 def _array(element: ColumnType, settings: KindSettings) -> ColumnKind | None:
@@ -472,7 +474,10 @@ def elements(text: str) -> list[str | None]:
 
 
 def _unknown(settings: KindSettings) -> ColumnKind:
-    return ColumnKind(SchemaBuilder.bytes_, bytes, settings.placeholder.encode(), b"")
+    write = binary_writer(settings.binary)
+    if settings.binary == "bytes":
+        return ColumnKind(SchemaBuilder.bytes_, bytes, settings.placeholder.encode(), b"")
+    return ColumnKind(SchemaBuilder.string, write, settings.placeholder, write(b""))
 
 
 _STRING = _text()
@@ -500,7 +505,13 @@ _BY_OID: Final[Mapping[int, Callable[[ColumnType, KindSettings], ColumnKind]]] =
     1184: _timestamptz,
     1186: _interval,
     1266: _timetz,
-    600: _point,
+    600: _shape(geometry.point_builder, geometry.point, b"(0,0)"),
+    601: _geometry("lseg", b"[(0,0),(0,0)]"),
+    602: _geometry("path", b"[(0,0)]"),
+    603: _geometry("box", b"(0,0),(0,0)"),
+    604: _geometry("polygon", b"((0,0))"),
+    628: _shape(geometry.line_builder, geometry.line, b"{0,0,0}"),
+    718: _shape(geometry.circle_builder, geometry.circle, b"<(0,0),0>"),
     **dict.fromkeys((18, 19, 25, 1042, 1043, 650, 774, 829, 869), _STRING),
     **dict.fromkeys((3904, 3906, 3908, 3910, 3912, 3926), _STRING),
 }

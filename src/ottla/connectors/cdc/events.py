@@ -174,6 +174,8 @@ class Dialect:
     """How a column of a type is written; None for one that is left out."""
     default: Callable[[Any, ColumnKind], Any]
     """A column's default as a value, None where there is none."""
+    about: Callable[[TableId, Any], Mapping[str, str]] = lambda table, column: {}
+    """What more a column's schema says of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,8 @@ class _Column:
     comment: str | None
     plain: ColumnKind
     """How it is written where nothing is hidden, as in keys."""
+    about: Mapping[str, str]
+    """More parameters of its schema, but in keys."""
 
 
 class Events:
@@ -272,6 +276,7 @@ class TableEvents:
         self._row = struct_schema(f"{self._name}.Value", None, fields, optional=True)
         self._places = {each.name: place for place, each in enumerate(used)}
         self._used = used
+        self._structs = _structs_of(self._row)
         self._key_names = [each for each in self._key_of(table) if each in self._places]
         raw_places = {each.name: place for place, each in enumerate(self._columns) if each is not None}
         self._hidden_keys = [
@@ -281,11 +286,13 @@ class TableEvents:
         ]
         """Columns of the key that are hidden in rows: place in the key, column, place in what the server sends."""
         self._key: Schema | None = None
+        self._key_structs: list[tuple[int, Schema]] = []
         if self._key_names:
             own = {name: _schema(used[self._places[name]], plain=True) for name in self._key_names}
             self._key = struct_schema(
                 f"{self._name}.Key", None, {self._field(name): each for name, each in own.items()}
             )
+            self._key_structs = _structs_of(self._key)
         self._envelope = struct_schema(
             f"{self._name}.Envelope",
             2,
@@ -308,9 +315,11 @@ class TableEvents:
         kind = plain if rule is None else rule.applied(plain, column.type)
         if rule is not None and not rule.hides(column.type) and rule.kind != "truncate":
             log.warning("%s hides texts alone, and %s.%s is written as it is", rule.name, table, column.name)
-        return _Column(
-            column.name, kind, column.is_required, self._events.dialect.default(column, plain), column.comment, plain
-        )
+        default = self._events.dialect.default(column, plain)
+        if isinstance(default, Struct):  # its schema would have to hold itself
+            default = None
+        about = self._events.dialect.about(table, column)
+        return _Column(column.name, kind, column.is_required, default, column.comment, plain, about)
 
     def _field(self, name: str) -> str:
         return _avro_name(name) if self._events.adjusts_fields else name
@@ -338,7 +347,7 @@ class TableEvents:
             else:
                 values.append(self._parsed(column, raw))
         values += [each.kind.null for each in self._used[len(values) :]]
-        return made(self._row, values)
+        return made(self._row, _of_schemas(values, self._structs))
 
     def _parsed(self, column: _Column, raw: Any, kind: ColumnKind | None = None) -> Any:
         try:
@@ -397,7 +406,7 @@ class TableEvents:
             text = raw[place]
             is_sent = text is not None and not isinstance(text, Unchanged)
             values[at] = self._parsed(column, text, column.plain) if is_sent else None
-        return made(self._key, values)
+        return made(self._key, _of_schemas(values, self._key_structs))
 
     def key_of(self, raw: Row) -> tuple[Any, ...] | None:
         """Return the values of a row's key, None where it has none: as `read` gives it to the same row."""
@@ -433,8 +442,20 @@ class TableEvents:
         )
 
 
+def _structs_of(row: Schema) -> list[tuple[int, Schema]]:
+    """Return the places of columns whose values are structs, which have to be of the column's own schema."""
+    return [(at, each.schema) for at, each in enumerate(row.fields) if each.schema.struct_fields]
+
+
+def _of_schemas(values: list[Any], structs: Sequence[tuple[int, Schema]]) -> list[Any]:
+    for at, schema in structs:
+        if values[at] is not None:
+            values[at] = made(schema, values[at].values)
+    return values
+
+
 def _schema(column: _Column, *, plain: bool = False) -> Schema:
-    builder = (column.plain if plain else column.kind).builder()
+    builder = column.plain.builder() if plain else column.kind.builder().parameters(column.about)
     if not column.is_required:
         builder.optional()
     if column.comment:

@@ -19,6 +19,8 @@ from typing import Any, Final
 from ottla.connect import ConnectError, DataError, SourceRecord
 from ottla.connectors.cdc.catalog import Catalog, CatalogTable, TableId
 from ottla.connectors.cdc.events import INCREMENTAL, Events
+from ottla.connectors.cdc.notifications import INCREMENTAL as AGGREGATE
+from ottla.connectors.cdc.notifications import Notifications
 from ottla.connectors.cdc.postgres_events import Moment
 from ottla.connectors.cdc.replication import literal, quoted
 from ottla.connectors.cdc.signals import Request, Signal, requests_of
@@ -106,13 +108,18 @@ class _Window:
 class IncrementalSnapshot:
     """Reads what signals ask for; the task tells it of marks and changes, in the order of the stream."""
 
-    def __init__(self, settings: Mapping[str, Any], events: Events, progress: Progress) -> None:
-        self._events = events
+    def __init__(
+        self, settings: Mapping[str, Any], events: Events, progress: Progress, notifications: Notifications
+    ) -> None:
+        self._events, self._notifications = events, notifications
         self._signals: str | None = settings["signal.data.collection"]
         self._chunk: int = settings["incremental.snapshot.chunk.size"]
         self._deletes_mark = settings["incremental.snapshot.watermarking.strategy"] == "insert_delete"
         self.progress = progress
         self._window: _Window | None = None
+        self._chunks_read = self._rows_read = 0
+        self._total: int | None = None
+        """Rows of the table that is read; counted only where somebody is told."""
 
     # -- what signals say
 
@@ -123,10 +130,14 @@ class IncrementalSnapshot:
             raise DataError(f"Signal {signal.id}: none of {signal.data['data-collections']} is captured")
         if self._signals is None:
             raise DataError(f"Signal {signal.id}: an incremental snapshot writes marks: set signal.data.collection")
+        is_begun = bool(self.progress.queue)
         waiting = {each.table for each in self.progress.queue}
         added = tuple(each for each in found if each.table not in waiting)
         self.progress = replace(self.progress, queue=self.progress.queue + added, correlation=signal.id)
         log.info("An incremental snapshot of %s is asked for", ", ".join(each.table for each in added) or "nothing new")
+        if not is_begun:
+            self._tell("STARTED", tables=self._tables())
+            self._tell("DATA_COLLECTIONS_RESOLVED", tables=self._tables())
 
     def stop(self, signal: Signal, tables: Sequence[str]) -> None:
         """End what is read, or of the tables that the signal names."""
@@ -134,18 +145,71 @@ class IncrementalSnapshot:
         if self.progress.queue and (named is None or self.progress.queue[0].table in named):
             self._window = None
             self.progress = replace(self.progress, last=None, most=None)
+            self._forget_table()
         kept = tuple(each for each in self.progress.queue if named is not None and each.table not in named)
+        stopped = [each.table for each in self.progress.queue if each not in kept]
         self.progress = replace(self.progress, queue=kept)
+        if stopped:
+            self._tell("ABORTED", tables=stopped)
 
     def pause(self, *, paused: bool) -> None:
         """Read nothing more until it is resumed; a chunk under way is written."""
+        if self.progress.queue and paused != self.progress.is_paused:
+            self._tell("PAUSED" if paused else "RESUMED", tables=self._tables())
         self.progress = replace(self.progress, is_paused=paused)
+
+    # -- what is told
+
+    def _tell(self, type_: str, **more: Any) -> None:
+        self._notifications.tell(AGGREGATE, type_, self.progress.correlation or None, **more)
+
+    def _tables(self) -> list[str]:
+        return [each.table for each in self.progress.queue]
+
+    def _tell_chunk(self, catalog: Catalog, table: CatalogTable, request: Request, last: Keys, most: Keys) -> None:
+        if not self._notifications.are_wanted:
+            return
+        if self._total is None:
+            where = f" where {request.condition}" if request.condition else ""
+            [[self._total]] = catalog.rows(f"select count(*) from {_name(table.id)}{where}".replace("%", "%%"))
+        self._tell(
+            "IN_PROGRESS",
+            tables=self._tables(),
+            current_collection_in_progress=table.id,
+            last_processed_key=",".join(last),
+            maximum_key=",".join(most),
+            chunk_index=self._chunks_read,
+            total_chunks=max(1, -(-self._total // self._chunk)),
+            total_rows=self._total,
+        )
+
+    def _tell_table(self, table: str, status: str) -> None:
+        """Tell that the first table is over, and where it is the last that all are."""
+        total = {} if self._total is None or status != "SUCCEEDED" else {"total_rows": self._total}
+        tables = self._tables()
+        self._tell(
+            "TABLE_SCAN_COMPLETED",
+            tables=tables,
+            scanned_collection=table,
+            total_rows_scanned=self._rows_read,
+            status=status,
+            **total,
+        )
+        self._forget_table()
+        if len(tables) == 1:
+            self._tell("COMPLETED")
+
+    def _forget_table(self) -> None:
+        self._chunks_read = self._rows_read = 0
+        self._total = None
 
     # -- reading
 
     def give_up(self) -> None:
         """End what is read, as where the server refuses it."""
+        self._tell("ABORTED", tables=self._tables())
         self._window = None
+        self._forget_table()
         self.progress = Progress(correlation=self.progress.correlation)
 
     @property
@@ -166,7 +230,8 @@ class IncrementalSnapshot:
         while progress.queue and not progress.is_paused and self._window is None:
             request = progress.queue[0]
             table = self._table(catalog, request)
-            if table is None:
+            if isinstance(table, str):
+                self._tell_table(request.table, table)
                 self.progress = progress = progress.without_first()
                 continue
             key = (request.surrogate,) if request.surrogate else table.key
@@ -174,22 +239,24 @@ class IncrementalSnapshot:
                 progress = replace(progress, most=self._greatest(catalog, table, key, request))
                 if progress.most is None:
                     log.info("Table %s has no rows to read", table.id)
+                    self._tell_table(request.table, "EMPTY")
                     self.progress = progress = progress.without_first()
                     continue
             self._open(catalog, table, key, request, progress, lsn)
 
-    def _table(self, catalog: Catalog, request: Request) -> CatalogTable | None:
+    def _table(self, catalog: Catalog, request: Request) -> CatalogTable | str:
+        """Return the table, or in Debezium's words why it cannot be read."""
         found = catalog.tables(lambda each: str(each) == request.table)
         if not found:
             log.warning("Table %s is gone, and is not read", request.table)
-            return None
+            return "UNKNOWN_SCHEMA"
         (table,) = found
         if request.surrogate is not None and all(each.name != request.surrogate for each in table.columns):
             log.error("Table %s has no column %s to be read by, and is not read", request.table, request.surrogate)
-            return None
+            return "NO_PRIMARY_KEY"
         if not table.key and request.surrogate is None:
             log.error("Table %s has no key to be read by, and is not read: give a surrogate-key", request.table)
-            return None
+            return "NO_PRIMARY_KEY"
         return table
 
     def _greatest(self, catalog: Catalog, table: CatalogTable, key: Sequence[str], request: Request) -> Keys | None:
@@ -218,6 +285,9 @@ class IncrementalSnapshot:
         last = _texts([rows[-1][at] for at in places]) if rows else progress.most
         is_whole = len(rows) < self._chunk or last == progress.most
         behind = progress.without_first() if is_whole else replace(progress, last=last)
+        self._chunks_read += 1
+        self._rows_read += len(rows)
+        self._tell_chunk(catalog, table, request, last, progress.most)
         moment = Moment(lsn, time.time_ns() // 1000, None, lsn, INCREMENTAL)
         self._window = _Window(id_, table.id, self._records(table, rows, moment), behind)
 
@@ -267,6 +337,8 @@ class IncrementalSnapshot:
         elif window.is_open and id_ == f"{window.id}-{'open' if deleted else 'close'}":
             self._window = None
             if not window.is_spoiled:
+                if window.behind.last is None:
+                    self._tell_table(str(window.table), "SUCCEEDED")
                 self.progress = self._behind(window)
                 return list(window.records.values())
         return []

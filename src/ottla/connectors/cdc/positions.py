@@ -10,7 +10,7 @@ from ottla.connect import ConnectError
 
 __all__ = ["Position", "SeenTransactions"]
 
-KEPT = ("incremental_snapshot_", "blocking_snapshot_")
+KEPT = ("incremental_snapshot_", "blocking_snapshot_", "signal_kafka_")
 """What the names begin with of what is kept beside a place."""
 
 

@@ -10,8 +10,10 @@ from typing import Any, Final
 from ottla.connect import Schema, SourceRecord
 from ottla.connect.data import INT64, OPTIONAL_BYTES, OPTIONAL_INT64, OPTIONAL_STRING, STRING, Struct
 from ottla.connectors.cdc.catalog import TableId, default_of
-from ottla.connectors.cdc.column_kinds import KindSettings, binary_writer, kind_of
+from ottla.connectors.cdc.column_kinds import KindSettings, binary_writer, kind_of, takes_default
 from ottla.connectors.cdc.events import BLOCK, INCREMENTAL, SNAPSHOT, VERSION, Dialect, Events, made, struct_schema
+from ottla.connectors.cdc.settings import parts
+from ottla.connectors.cdc.source_types import SourceTypes
 
 __all__ = ["Messages", "Moment", "postgres_dialect"]
 
@@ -66,12 +68,13 @@ def postgres_dialect(settings: Mapping[str, Any], kinds: KindSettings) -> Dialec
             *(moment.xid, lsn, None, moment.origin, moment.origin_lsn),
         ]
 
+    types = SourceTypes.of(
+        parts(settings["column.propagate.source.type"]), parts(settings["datatype.propagate.source.type"])
+    )
     return Dialect(
-        _NAME,
-        SOURCE,
-        source_values,
-        lambda type_: kind_of(type_, kinds),
-        lambda column, kind: default_of(column.default, kind),
+        *(_NAME, SOURCE, source_values, lambda type_: kind_of(type_, kinds)),
+        lambda column, kind: default_of(column.default, kind) if takes_default(column.type) else None,
+        types.parameters,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,9 +15,11 @@ from ottla.connectors.cdc.positions import Position
 from ottla.connectors.cdc.replication import ServerAwayError, conninfo_of, literal, lsn_of, lsn_text, quoted
 from ottla.connectors.cdc.settings import Selection
 
-__all__ = ["opened_catalog", "plain_settings", "prepared_publication", "prepared_slot"]
+__all__ = ["drop_slot", "opened_catalog", "plain_settings", "prepared_publication", "prepared_slot"]
 
 log = logging.getLogger(__name__)
+DROP_SECONDS_MAX = 10.0
+"""How long a slot is waited for whose reader has hung up, which the server notices a little later."""
 
 
 def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,3 +142,12 @@ def _refuse_foreign(name: str, found: Mapping[str, Any], settings: Mapping[str, 
             f"The server has removed what slot {name} needs (max_slot_wal_keep_size): drop the slot and reset the "
             "connector's offsets to read the tables anew, or set snapshot.mode=when_needed"
         )
+
+
+def drop_slot(catalog: Catalog, name: str) -> None:
+    """Drop a slot once nobody reads it; raises ConnectError where somebody goes on."""
+    until_s = time.monotonic() + DROP_SECONDS_MAX
+    while (found := catalog.slot(name)) is not None and found["active"] and time.monotonic() < until_s:
+        time.sleep(0.02)
+    if found is not None:
+        catalog.rows("select pg_drop_replication_slot(%s)", name)

@@ -108,6 +108,16 @@ KEYS: Final[Sequence[tuple[str, ConfigType, Any, str]]] = (
         for what in ("schema", "table", "column", "message.prefix")
         for how in ("include", "exclude")
     ),
+    *(
+        (
+            f"{what}.propagate.source.type",
+            _STR,
+            None,
+            f"Regular expressions of schema.table.{part}, between commas: columns whose type, length, scale and name in "
+            "the database their schemas say.",
+        )
+        for what, part in (("column", "column"), ("datatype", "type"))
+    ),
     ("skipped.operations", _LIST, "t", "Operations that are left out: c, u, d, t, or none."),
     ("message.key.columns", _STR, None, "Keys of tables: table:column,column;…"),
     ("money.fraction.digits", _INT, 2, "Digits behind the point of money."),
@@ -136,9 +146,14 @@ KEYS: Final[Sequence[tuple[str, ConfigType, Any, str]]] = (
     ("provide.transaction.metadata", _BOOL, False, "Whether transactions are told in a topic, and in each record."),
     ("topic.delimiter", _STR, ".", "Stands between the parts of a topic's name."),
     ("signal.data.collection", _STR, None, "The table of signals, schema.table: columns id, type and data, all texts."),
-    ("signal.enabled.channels", _LIST, "source", "Where signals come from: source (that table), file."),
+    ("signal.enabled.channels", _LIST, "source", "Where signals come from: source (that table), file, kafka."),
+    ("signal.kafka.topic", _STR, None, "The topic of signals, of one partition; keys are topic.prefix. PREFIX-signal."),
+    ("signal.kafka.bootstrap.servers", _STR, None, "Its brokers."),
+    ("signal.kafka.groupId", _STR, "kafka-signal", "The consumer's group, which commits nothing."),
     ("signal.file", _STR, "file-signals.txt", "The file of signals, a JSON object a line."),
-    ("signal.poll.interval.ms", _LONG, 5000, "How often the file is looked at."),
+    ("signal.poll.interval.ms", _LONG, 5000, "How often the file and the topic are looked at."),
+    ("notification.enabled.channels", _LIST, "", "Where is told what snapshots have come to: sink (a topic), log."),
+    ("notification.sink.topic.name", _STR, None, "The topic of notifications."),
     ("incremental.snapshot.chunk.size", _INT, 1024, "Rows of an incremental snapshot that are read at once."),
 )
 
@@ -155,7 +170,7 @@ def definition(keys: Sequence[Key], choices: Mapping[str, Choice]) -> ConfigDef:
     for name, type_, default, doc in keys:
         rule = (
             validators.Lambda(_expressions, "regular expressions")
-            if name.endswith((".include.list", ".exclude.list"))
+            if name.endswith((".include.list", ".exclude.list", ".propagate.source.type"))
             else None
         )
         importance = Importance.HIGH if default is REQUIRED else Importance.MEDIUM
@@ -273,8 +288,6 @@ _WITHOUT_EFFECT = (
         "incremental.snapshot.",
         "read.only",
         "notification.",
-        "column.propagate.",
-        "datatype.propagate.",
         "snapshot.",
     ),
     *("slot.", "lsn.flush.", "replica.identity.", "offset.mismatch.", "errors.max.retries", "retriable.restart."),
@@ -284,4 +297,8 @@ _WITHOUT_EFFECT = (
 
 def keys_without_effect(props: Mapping[str, Any], known: Collection[str]) -> list[str]:
     """Return keys of Debezium's that are given and do nothing here, as those do that are `known`."""
-    return sorted(each for each in props if each.startswith(_WITHOUT_EFFECT) and each not in known)
+    return sorted(
+        each
+        for each in props
+        if each.startswith(_WITHOUT_EFFECT) and each not in known and not each.startswith("signal.consumer.")
+    )

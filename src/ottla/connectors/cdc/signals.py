@@ -1,4 +1,4 @@
-"""Signals: what a running connector is asked for, by rows of a table, or by lines of a file. Pure but for the file.
+"""Signals: what a running connector is asked for, by rows of a table, lines of a file, or records of a topic.
 
 A signal has an id, a type and data, which is JSON: `execute-snapshot`, `stop-snapshot`, `pause-snapshot`,
 `resume-snapshot`, `log`.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +17,15 @@ from typing import Any, Final
 
 from ottla.connect import DataError, compile_java
 
-__all__ = ["CHANNELS", "FileChannel", "Request", "Signal", "requests_of"]
+__all__ = ["CHANNELS", "FileChannel", "KafkaChannel", "Request", "Signal", "requests_of"]
 
 log = logging.getLogger(__name__)
-CHANNELS: Final = ("source", "file")
+CHANNELS: Final = ("source", "file", "kafka")
+KAFKA_OFFSET: Final = "signal_kafka_offset"
+"""The name in source offsets of the next record of the topic of signals."""
+ANSWER_SECONDS_MAX = 10.0
+MOST = 100
+"""Signals that are taken at once."""
 INCREMENTAL, BLOCKING = "incremental", "blocking"
 
 
@@ -123,3 +129,63 @@ class FileChannel:
             except (ValueError, DataError) as error:
                 log.warning("A line of %s is no signal: %s", self._path, error)
         return found
+
+
+class KafkaChannel:
+    """Takes signals from a topic of one partition: values as in the file, under the key `topic.prefix`.
+
+    The place is part of the source's offsets; the first time it is the topic's end.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], offset: Mapping[str, Any], more: Mapping[str, Any]) -> None:
+        """`more` are properties of librdkafka's; raises ConnectError where the brokers are not there."""
+        from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+        self._prefix: str = settings["topic.prefix"]
+        topic = settings["signal.kafka.topic"] or f"{self._prefix}-signal"
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": settings["signal.kafka.bootstrap.servers"],
+                "group.id": settings["signal.kafka.groupId"],
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "allow.auto.create.topics": True,
+                **more,
+            }
+        )
+        self._next = offset.get(KAFKA_OFFSET)
+        try:
+            if not isinstance(self._next, int):
+                place = TopicPartition(topic, 0)
+                self._next = int(self._consumer.get_watermark_offsets(place, timeout=ANSWER_SECONDS_MAX)[1])
+        except KafkaException as error:
+            log.warning("The topic of signals %s is not there yet: %s", topic, error)
+            self._next = 0
+        self._consumer.assign([TopicPartition(topic, 0, self._next)])
+
+    def offset(self) -> dict[str, Any]:
+        """Return the place as a part of a source offset."""
+        return {KAFKA_OFFSET: self._next}
+
+    def taken(self) -> list[Signal]:
+        """Return the signals that have come; a record that is none is passed over, and said."""
+        found = []
+        for each in self._consumer.consume(MOST, 0.0):
+            if (error := each.error()) is not None:
+                log.warning("Signals cannot be read: %s", error)
+                continue
+            self._next = each.offset() + 1  # type: ignore[operator]
+            if (each.key() or b"") != self._prefix.encode():
+                continue
+            try:
+                row = json.loads(each.value() or b"null")
+                if not isinstance(row, dict):
+                    raise DataError("it is no object of JSON")
+                found.append(Signal.of(row.get("id") or uuid.uuid4(), row.get("type"), row.get("data")))
+            except (ValueError, DataError) as wrong:
+                log.warning("Record %s of the topic of signals is no signal: %s", each.offset(), wrong)
+        return found
+
+    def close(self) -> None:
+        """Hang up."""
+        self._consumer.close()

@@ -11,6 +11,7 @@ from ottla.connect import SourceRecord
 from ottla.connectors.cdc.catalog import Catalog, CatalogTable
 from ottla.connectors.cdc.events import Events
 from ottla.connectors.cdc.metrics import CaptureMetrics
+from ottla.connectors.cdc.notifications import INITIAL, Notifications
 from ottla.connectors.cdc.positions import SeenTransactions
 from ottla.connectors.cdc.postgres_events import Moment
 from ottla.connectors.cdc.replication import lsn_of, quoted
@@ -29,11 +30,12 @@ class Snapshot:
         catalog: Catalog,
         settings: Mapping[str, Any],
         events: Events,
+        notifications: Notifications,
+        metrics: CaptureMetrics,
         requests: Sequence[Request] | None = None,
-        metrics: CaptureMetrics | None = None,
     ) -> None:
         """Read all captured tables, or those of the `requests` of a signal, with their conditions."""
-        self._metrics = metrics or CaptureMetrics("")
+        self._metrics, self._notifications = metrics, notifications
         self._catalog, self._events = catalog, events
         self._conditions = {} if requests is None else {each.table: each.condition for each in requests}
         self._fetch = settings["snapshot.fetch.size"]
@@ -48,7 +50,7 @@ class Snapshot:
         selection = events.selection
         self._tables = catalog.tables(
             lambda each: (
-                selection.has_table(each) and selection.is_read(each)
+                selection.has_table(each) and selection.is_read(each) and str(each) != selection.signals
                 if requests is None
                 else str(each) in self._conditions
             )
@@ -57,9 +59,13 @@ class Snapshot:
     def records(self) -> Iterator[SourceRecord]:
         """Yield each row's record, marked as Debezium marks the first and last of a table and of all."""
         self._metrics.snapshot_began(len(self._tables))
+        tell, names = self._notifications.tell, [str(each.id) for each in self._tables]
+        tell(INITIAL, "STARTED")
+        tell(INITIAL, "DATA_COLLECTIONS_RESOLVED", tables=names)
         waiting: SourceRecord | None = None
         for table in self._tables:
-            is_first = True
+            tell(INITIAL, "IN_PROGRESS", tables=names, current_collection_in_progress=table.id)
+            is_first, count = True, 0
             for record in self._rows(table):
                 if waiting is not None:
                     yield waiting
@@ -67,9 +73,11 @@ class Snapshot:
                 else:
                     mark = "first"
                 _mark(record, mark)
-                waiting, is_first = record, False
+                waiting, is_first, count = record, False, count + 1
                 self._metrics.read(str(table.id))
             self._metrics.table_done()
+            done: dict[str, Any] = {"scanned_collection": table.id, "total_rows_scanned": count, "status": "SUCCEEDED"}
+            tell(INITIAL, "TABLE_SCAN_COMPLETED", tables=names, **done)
             if waiting is not None and not is_first and waiting.value["source"]["snapshot"] != "first":
                 _mark(waiting, "last_in_data_collection")
         if waiting is not None:
@@ -77,6 +85,7 @@ class Snapshot:
             yield waiting
         self._catalog.run("commit")
         self._metrics.snapshot_ended()
+        tell(INITIAL, "COMPLETED")
 
     def _rows(self, table: CatalogTable) -> Iterator[SourceRecord]:
         maker = self._events.table(table)

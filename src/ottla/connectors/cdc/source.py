@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from ottla.connect import ConfigValue, ConnectError, SourceConnector
 from ottla.connectors.cdc.column_masks import column_rules
+from ottla.connectors.cdc.notifications import CHANNELS as NOTIFIED
 from ottla.connectors.cdc.positions import Position
 from ottla.connectors.cdc.server import opened_catalog, plain_settings
 from ottla.connectors.cdc.settings import POSTGRES_DEF
@@ -39,9 +40,17 @@ class PostgresConnector(SourceConnector):
             column_rules(props)
         except ConnectError as error:
             values["column.exclude.list"].errors.append(str(error))
-        channels = values["signal.enabled.channels"]
-        if not channels.errors and (unknown := [each for each in channels.value if each not in CHANNELS]):
-            channels.errors.append(f"{', '.join(unknown)} is not there: {' and '.join(CHANNELS)} are")
+        for name, known in (("signal.enabled.channels", CHANNELS), ("notification.enabled.channels", NOTIFIED)):
+            channels = values[name]
+            if not channels.errors and (unknown := [each for each in channels.value if each not in known]):
+                channels.errors.append(f"{', '.join(unknown)} is not there: {', '.join(known)} are")
+        for channel, name in (
+            ("signal.enabled.channels=kafka", "signal.kafka.bootstrap.servers"),
+            ("notification.enabled.channels=sink", "notification.sink.topic.name"),
+        ):
+            key, _, wanted = channel.partition("=")
+            if wanted in (values[key].value or ()) and not values[name].value:
+                values[name].errors.append(f"{channel} needs it")
         if all(not each.errors for each in values.values()):
             try:
                 settings = plain_settings({name: each.value for name, each in values.items()})

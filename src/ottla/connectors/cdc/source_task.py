@@ -16,6 +16,7 @@ from ottla.connectors.cdc.column_masks import column_rules
 from ottla.connectors.cdc.events import Events, TableEvents, Transaction
 from ottla.connectors.cdc.incremental import IncrementalSnapshot, Progress
 from ottla.connectors.cdc.metrics import CaptureMetrics
+from ottla.connectors.cdc.notifications import INITIAL, Notifications
 from ottla.connectors.cdc.positions import Position
 from ottla.connectors.cdc.postgres_events import Messages, Moment, postgres_dialect
 from ottla.connectors.cdc.replication import (
@@ -26,15 +27,17 @@ from ottla.connectors.cdc.replication import (
     conninfo_of,
     quoted,
 )
-from ottla.connectors.cdc.server import opened_catalog, plain_settings, prepared_publication, prepared_slot
+from ottla.connectors.cdc.server import drop_slot, opened_catalog, plain_settings, prepared_publication, prepared_slot
 from ottla.connectors.cdc.settings import POSTGRES_DEF, Selection, keys_without_effect, kind_settings
-from ottla.connectors.cdc.signals import FileChannel, Request, Signal, requests_of
+from ottla.connectors.cdc.signals import FileChannel, KafkaChannel, Request, Signal, requests_of
 from ottla.connectors.cdc.snapshot import Snapshot, blocking_of, blocking_offset
 
 __all__ = ["PostgresSourceTask"]
 
 log = logging.getLogger(__name__)
 OPERATIONS = {"I": "c", "U": "u", "D": "d"}
+CONSUMER = "signal.consumer."
+"""What the names begin with of librdkafka's properties for the topic of signals."""
 RETRY_SECONDS = 5.0
 """Between two tries to reach a server that has gone away."""
 
@@ -61,7 +64,9 @@ class PostgresSourceTask(SourceTask):
         self._waiting: list[SourceRecord] = []
         """Made and not returned yet: of a transaction under way the last change stays until its commit gives it a place."""
         self._last_change = 0
-        """How many of them the last change has made."""
+        """How many of them the last change has made, and the BEGIN before it where it is the first."""
+        self._begin_waits = False
+        """Whether the last of them is a BEGIN, which goes with the first change: it has no place of its own."""
         self._tables: dict[int, TableEvents | None] = {}
         self._last_commit: int | None = None
         """Where the last commit ended that this task, or the one before it, has passed."""
@@ -72,7 +77,8 @@ class PostgresSourceTask(SourceTask):
         self._signals: int | None = None
         """The number of the signals' table, where the stream has told of it."""
         self._file: FileChannel | None = None
-        self._file_at_s = 0.0
+        self._topic: KafkaChannel | None = None
+        self._look_at_s = 0.0
 
     def start(self, props: Mapping[str, str]) -> None:
         """Look at the server, make what is missing, and begin; raises ConnectError where changes would be lost."""
@@ -99,16 +105,24 @@ class PostgresSourceTask(SourceTask):
             position = self._usable(position)
         begin = prepared_slot(self._catalog, settings, position, self._stopping)
         self._position = position or Position(begin)
-        self._incremental = IncrementalSnapshot(settings, self._events, Progress.of(self._position.more))
+        self._notifications = Notifications(settings, self._events.partition)
+        progress = Progress.of(self._position.more)
+        self._incremental = IncrementalSnapshot(settings, self._events, progress, self._notifications)
         self._blocking = blocking_of(self._position.more)
         if "file" in settings["signal.enabled.channels"]:
             self._file = FileChannel(settings["signal.file"])
+        if "kafka" in settings["signal.enabled.channels"]:
+            more = {name.removeprefix(CONSUMER): value for name, value in props.items() if name.startswith(CONSUMER)}
+            self._topic = KafkaChannel(settings, self._position.more, more)
+            self._keep()
         self._last_commit = None if position is None else position.commit_lsn
         if mode == "always" or (position is None and mode not in ("no_data", "never")):
             self._stopping.wait(settings["snapshot.delay.ms"] / 1000)
-            snapshot = Snapshot(self._catalog, settings, self._events, metrics=self._metrics)
+            snapshot = Snapshot(self._catalog, settings, self._events, self._notifications, self._metrics)
             self._position = Position(self._position.commit_lsn, 0, snapshot.seen, self._position.more)
             self._reading = snapshot.records()
+        else:
+            self._notifications.tell(INITIAL, "SKIPPED")
 
     def _usable(self, position: Position) -> Position | None:
         """Return the position where the slot still has what it needs; else drop the slot, for a snapshot anew."""
@@ -119,7 +133,7 @@ class PostgresSourceTask(SourceTask):
             prepared_slot(self._catalog, self._settings, position, self._stopping)
         except ConnectError as error:
             log.warning("The tables are read anew: %s", error)
-            self._catalog.rows("select pg_drop_replication_slot(%s)", self._settings["slot.name"])
+            drop_slot(self._catalog, self._settings["slot.name"])
             return None
         return position
 
@@ -132,7 +146,10 @@ class PostgresSourceTask(SourceTask):
     def poll(self) -> list[SourceRecord] | None:
         """Return the next records, of a snapshot or of what has changed; None where nothing came in `poll.interval.ms`."""
         with self._turn:
-            return None if self._stopping.is_set() else self._poll()
+            if self._stopping.is_set():
+                return None
+            found = self._poll()
+            return [*(found or ()), *told] if (told := self._notifications.taken()) else found
 
     def _poll(self) -> list[SourceRecord] | None:
         most = self._settings["max.batch.size"]
@@ -170,14 +187,15 @@ class PostgresSourceTask(SourceTask):
         try:
             if self._catalog is None:
                 self._catalog = opened_catalog(self._settings)
-            snapshot = Snapshot(self._catalog, self._settings, self._events, self._blocking, self._metrics)
-            self._reading = snapshot.records()
+            given = (self._events, self._notifications, self._metrics, self._blocking)
+            self._reading = Snapshot(self._catalog, self._settings, *given).records()
         except ConnectError as error:
             self._ended(error)
 
     def _ended(self, error: ConnectError) -> None:
         """A snapshot has failed: one of a signal begins anew where the server has gone away, and is given up otherwise."""
         self._metrics.snapshot_ended(aborted=True)
+        self._notifications.tell(INITIAL, "ABORTED")
         if not self._blocking:
             raise error
         self._reading = None
@@ -192,12 +210,13 @@ class PostgresSourceTask(SourceTask):
     # -- signals
 
     def _look_for_signals(self) -> None:
-        """Take what stands in the file, and read what is to be read beside the stream."""
+        """Take what stands in the file and the topic, and read what is to be read beside the stream."""
         now_s = time.monotonic()
-        if self._file is not None and now_s >= self._file_at_s:
-            self._file_at_s = now_s + self._settings["signal.poll.interval.ms"] / 1000
-            for each in self._file.taken():
-                self._signalled(each)
+        if now_s >= self._look_at_s:
+            self._look_at_s = now_s + self._settings["signal.poll.interval.ms"] / 1000
+            for channel in (self._file, self._topic):
+                for each in channel.taken() if channel is not None else ():
+                    self._signalled(each)
         if not self._incremental.progress.queue:
             return
         try:
@@ -250,7 +269,11 @@ class PostgresSourceTask(SourceTask):
     def _keep(self) -> None:
         """Have what is to be read stand in the offsets from now on."""
         self._position = self._position.keeping(
-            {**self._incremental.progress.offset(), **blocking_offset(self._blocking)}
+            {
+                **self._incremental.progress.offset(),
+                **blocking_offset(self._blocking),
+                **({} if self._topic is None else self._topic.offset()),
+            }
         )
 
     def _noted(self, message: pgoutput.Change) -> list[SourceRecord]:
@@ -364,6 +387,7 @@ class PostgresSourceTask(SourceTask):
             self._transaction = Transaction(f"{message.xid}:{lsn or message.final_lsn}")
             if not self._to_skip:
                 self._waiting.append(self._events.transaction("BEGIN", self._transaction.id, message.commit_us))
+                self._last_change, self._begin_waits = 1, True
 
     def _committed(self, message: pgoutput.Commit) -> None:
         self._position = self._position.after_commit(message.end_lsn)
@@ -374,7 +398,7 @@ class PostgresSourceTask(SourceTask):
             self._waiting.append(self._events.transaction("END", id_, self._begin.commit_us, self._transaction))
         if self._waiting:
             self._waiting[-1].source_offset = self._position.offset()
-        self._last_change = 0
+        self._last_change, self._begin_waits = 0, False
         self._begin, self._transaction, self._is_seen = None, None, False
 
     def _changed(self, message: pgoutput.Change | pgoutput.Truncate | pgoutput.LogicalMessage, lsn: int) -> None:
@@ -401,7 +425,8 @@ class PostgresSourceTask(SourceTask):
         self._position = self._position.after_change()
         self._waiting += made
         if made:
-            self._last_change = len(made)
+            self._last_change = len(made) + self._begin_waits
+            self._begin_waits = False
             made[-1].source_offset = self._position.offset(
                 lsn=lsn, txId=None if self._begin is None else self._begin.xid
             )
@@ -461,9 +486,16 @@ class PostgresSourceTask(SourceTask):
             return table.inserted(message.new, moment, transaction)
         if message.kind == "U":
             assert message.new is not None
-            return table.updated(message.old, message.new, moment, transaction, old_is_key=message.old_is_key)
+            made = table.updated(message.old, message.new, moment, transaction, old_is_key=message.old_is_key)
+            return made if len(made) == 1 or not self._skips else self._kept(made)
         assert message.old is not None
         return table.deleted(message.old, moment, transaction)
+
+    def _kept(self, made: list[SourceRecord]) -> list[SourceRecord]:
+        """Return what is left of a changed key's deletion and insertion where operations are left out."""
+        if "c" in self._skips:
+            made = made[:-1]
+        return made[-1:] if "d" in self._skips and "c" not in self._skips else [] if "d" in self._skips else made
 
     def _table_events(self, message: pgoutput.RelationMessage) -> TableEvents | None:
         """Return what makes a table's records: columns as the stream has them, what else is known from the catalogue."""
@@ -517,13 +549,18 @@ class PostgresSourceTask(SourceTask):
             if self._stream is not None and self._catalog is not None and self._settings["slot.drop.on.stop"]:
                 self._stream.close()
                 self._stream = None
-                self._catalog.rows("select pg_drop_replication_slot(%s)", self._settings["slot.name"])
+                drop_slot(self._catalog, self._settings["slot.name"])
             self._hang_up()
+            if self._topic is not None:
+                self._topic.close()
 
     def _hang_up(self) -> None:
         if self._stream is not None:
             self._stream.close()
         if self._catalog is not None:
             self._catalog.close()
+        if self._begin_waits:  # it comes again
+            self._waiting.pop()
+            self._begin_waits = False
         self._stream = self._catalog = None
         self._begin, self._transaction = None, None
