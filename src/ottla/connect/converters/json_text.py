@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -12,6 +13,8 @@ from ottla.connect.errors import DataError
 __all__ = ["parse_json", "parse_json_at", "quoted"]
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
+_quoted: Callable[[str], str] = json.encoder.encode_basestring
+"""What an encoder calls for a text, where it was found out that it is one."""
 _SPECIAL = re.compile("[\x00-\x1f\U00010000-\U0010ffff]")
 _ESCAPES = re.compile("\\\\(?:u00[0-9a-f]{2}|.)|[\U00010000-\U0010ffff]")
 _BLANK = " \t\r\n"
@@ -21,6 +24,8 @@ _MALFORMED = "Converting byte[] to Kafka Connect data failed due to serializatio
 
 def quoted(text: str) -> str:
     """Return a JSON string; control characters without a letter, and what lies beyond 16 bits, as capital digits."""
+    if text.isascii() and text.isprintable():
+        return _quoted(text)
     encoded = _encode(text)
     if not _SPECIAL.search(text):
         return encoded

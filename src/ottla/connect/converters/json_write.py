@@ -23,8 +23,19 @@ Write = Callable[[Any], str]
 
 
 def writer_of(schema: Schema, *, numeric: bool, replace_null: bool) -> Write:
-    """Return what writes this schema's values; `numeric` is `decimal.format`, `replace_null` puts defaults for None."""
+    """Return what writes this schema's values; `numeric` is `decimal.format`, `replace_null` puts defaults for None.
+
+    A value is written by one call wherever it can be: what most values of a type are is looked at first, and what else there
+    is (None, subclasses, what does not fit) behind that.
+    """
     inner = _logical(schema, numeric=numeric) or _typed(schema, numeric=numeric, replace_null=replace_null)
+    seldom = _with_null(schema, inner, replace_null=replace_null)
+    quick = None if schema.name in _LOGICAL else _quick(schema, seldom, numeric=numeric, replace_null=replace_null)
+    return seldom if quick is None else quick
+
+
+def _with_null(schema: Schema, inner: Write, *, replace_null: bool) -> Write:
+    """Return what writes None, too, as the schema has it."""
     if schema.default is not None and replace_null:
         instead = inner(schema.default)
         return lambda value: instead if value is None else inner(value)
@@ -37,6 +48,32 @@ def writer_of(schema: Schema, *, numeric: bool, replace_null: bool) -> Write:
         return inner(value)
 
     return required
+
+
+def _quick(schema: Schema, seldom: Write, *, numeric: bool, replace_null: bool) -> Write | None:
+    """Return what writes whole numbers, texts and structs at once, and leaves everything else to `seldom`."""
+    type_ = schema.type
+    if type_ in _WHOLE_BITS:
+        end, text_of = 1 << _WHOLE_BITS[type_], int.__repr__
+
+        def whole(value: Any) -> str:
+            return text_of(value) if type(value) is int and -end <= value < end else seldom(value)
+
+        return whole
+    if type_ is SchemaType.STRING:
+
+        def text(value: Any) -> str:
+            return quoted(value) if type(value) is str else seldom(value)
+
+        return text
+    if type_ is SchemaType.STRUCT:
+        write_fields = _fields(schema, numeric=numeric, replace_null=replace_null)
+
+        def struct(value: Any) -> str:
+            return write_fields(value) if type(value) is Struct and value.schema is schema else seldom(value)
+
+        return struct
+    return None
 
 
 def _logical(schema: Schema, *, numeric: bool) -> Write | None:
@@ -84,6 +121,7 @@ def _float(value: float) -> float:
     return value
 
 
+_LOGICAL = frozenset({DECIMAL, DATE, TIME, TIMESTAMP})
 _WHOLE_BITS = {SchemaType.INT8: 7, SchemaType.INT16: 15, SchemaType.INT32: 31, SchemaType.INT64: 63}
 _SCALARS: dict[SchemaType, tuple[tuple[type, ...], Write]] = {
     **dict.fromkeys((SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64), ((int,), int.__repr__)),
@@ -149,17 +187,27 @@ def _map(value: Any, of_key: Write, of_value: Write, *, as_object: bool) -> str:
     return "[" + ",".join(f"[{of_key(key)},{of_value(each)}]" for key, each in value.items()) + "]"
 
 
-def _struct(schema: Schema, *, numeric: bool, replace_null: bool) -> Write:
-    names = [quoted(field.name) + ":" for field in schema.fields]
+def _fields(schema: Schema, *, numeric: bool, replace_null: bool) -> Callable[[Struct], str]:
+    """Return what writes the fields of a struct of this schema."""
+    names = [quoted(field.name).replace("%", "%%") for field in schema.fields]
+    form = "{" + ",".join(f"{name}:%s" for name in names) + "}"
     writers = [writer_of(field.schema, numeric=numeric, replace_null=replace_null) for field in schema.fields]
+
+    def write(value: Struct) -> str:
+        return form % tuple([write(each) for write, each in zip(writers, value.values, strict=True)])
+
+    return write
+
+
+def _struct(schema: Schema, *, numeric: bool, replace_null: bool) -> Write:
+    write_fields = _fields(schema, numeric=numeric, replace_null=replace_null)
 
     def write(value: Any) -> str:
         if not isinstance(value, Struct):
             raise DataError(f"Invalid type for STRUCT: {java_class(value)}")
         if value.schema is not schema and value.schema != schema:
             raise DataError("Mismatching schema.")
-        parts = [name + write(each) for name, write, each in zip(names, writers, value.values, strict=True)]
-        return "{" + ",".join(parts) + "}"
+        return write_fields(value)
 
     return write
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 from ottla.connect import ColumnsConverter, ConnectError, Header, SinkRecord, SourceRecord, Stage, error_policy
@@ -99,6 +100,10 @@ class _Chain:
         )
 
 
+_LASTING = (str, int, float, bool, bytes, NoneType)
+"""Kinds of values that nobody can change."""
+
+
 class SourcePipeline:
     """From source records to keys, values and headers in bytes."""
 
@@ -108,6 +113,8 @@ class SourcePipeline:
         self._chain = _Chain(equipment.stages, handler)
         self._has_stages = bool(equipment.stages)
         self._handler = handler
+        self._known_headers: tuple[str, object, Headers] | None = None
+        """Of the record before: topic, headers, and what they became; many tasks give each record the same."""
 
     def row(self, original: SourceRecord) -> SourceRow | None:
         """Return a record behind its transformations and its bytes, None where it is left out.
@@ -155,6 +162,15 @@ class SourcePipeline:
         )
 
     def _converted_headers(self, original: SourceRecord, record: SourceRecord) -> Headers:
+        known = self._known_headers
+        if known is not None and known[1] is record.headers and known[0] == record.topic:
+            return known[2]
+        found = self._newly_converted_headers(original, record)
+        if all(type(each.value) in _LASTING for each in record.headers):
+            self._known_headers = record.topic or "", record.headers, found
+        return found
+
+    def _newly_converted_headers(self, original: SourceRecord, record: SourceRecord) -> Headers:
         def convert() -> Headers:
             topic, convert_one = record.topic or "", self._headers.from_header
             return [(each.key, convert_one(topic, each.key, each.schema, each.value)) for each in record.headers]

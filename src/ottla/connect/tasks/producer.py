@@ -109,8 +109,11 @@ class RowChunk:
         """Return the rows as columns."""
         headers = None
         if self.has_headers:
-            pairs = [[{"key": key, "value": value} for key, value in each or ()] for each in self.headers]
-            headers = pa.array(pairs, HEADERS)
+            first = self.headers[0]
+            if all(each is first for each in self.headers):  # as of tasks that give every record the same
+                headers = _header_column([first]).take(pa.nulls(len(self), pa.int32()).fill_null(0))
+            else:
+                headers = _header_column(self.headers)
         return Rows(
             pa.array(self.values, pa.binary()),
             pa.array(self.keys, pa.binary()) if self.has_keys else None,
@@ -118,6 +121,10 @@ class RowChunk:
             pa.array(self.partitions, pa.int32()) if self.has_partitions else None,
             pa.array(self.timestamps, pa.int64()),
         )
+
+
+def _header_column(headers: Sequence[Headers | None]) -> pa.Array:
+    return pa.array([[{"key": key, "value": value} for key, value in each or ()] for each in headers], HEADERS)
 
 
 @dataclass(slots=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import traceback
 
 from ottla.connect import ConnectError, PluginKind, Plugins, storage
@@ -10,6 +11,10 @@ from ottla.connect.tasks.interface import TaskPort, TaskSpec
 from ottla.connect.tasks.reach import TCP, Reach
 
 __all__ = ["run_task"]
+
+SWITCH_SECONDS = 0.0005
+"""How long the task's thread keeps the interpreter once the client's asks for it: with Python's 5 ms each turn of the client
+waited so long while a task was busy, and the task in turn for the client."""
 
 log = logging.getLogger(__name__)
 
@@ -21,6 +26,7 @@ def run_task(spec: TaskSpec, port: TaskPort, *, plugins: Plugins, reach: Reach =
     Kafka's workers do. The last state told is returned. `plugins` are those of this process, and `reach` is how the
     cluster is spoken to. Raises ConnectionError where the worker is gone: then nothing can be told.
     """
+    sys.setswitchinterval(SWITCH_SECONDS)
     try:
         _loop(spec, port, plugins, reach)
     except ConnectionError:

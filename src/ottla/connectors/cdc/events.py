@@ -438,7 +438,7 @@ class TableEvents:
             value=made(self._envelope, values),
             source_partition=events.partition,
             source_offset=None,
-            headers=(*headers, *events.headers),
+            headers=(*headers, *events.headers) if headers else events.headers,
         )
 
 
