@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient
 from ottla.base import Offset, TopicPartition
 from ottla.client import Client, NewTopic, commit_offsets, create_topics
 from tests.console.running import RunningConsole, running_console
-from tests.console.visits import Visit, needs_chromium, running_browser
+from tests.console.visits import Visit, needs_chromium
 from tests.server import Server, running_server
 from tests.waiting import until
 
@@ -84,12 +84,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def console(server: Server) -> Iterator[RunningConsole]:
     with running_console(server.bootstrap) as found:
         until(lambda: found.get("/topics?limit=1")["total"] > TOPICS)
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with running_browser() as found:
         yield found
 
 

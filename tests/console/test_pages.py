@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.connect.rest.worker import running_worker
 from tests.console.running import RunningConsole, running_console
 from tests.console.secured import console_with_logins, librdkafka, password, secured_server
-from tests.console.visits import Visit, needs_chromium, running_browser, sideways
+from tests.console.visits import WCAG, Visit, needs_chromium, sideways
 from tests.registry.running import running_registry
 from tests.server import Server, running_server
 
@@ -44,7 +44,6 @@ QUICK = (
     "/connect/files/lines",
 )
 """A page of each kind, for each change; `make test-console` opens all of them."""
-WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
 pytestmark = needs_chromium
 
@@ -78,12 +77,6 @@ def console(server: Server) -> Iterator[RunningConsole]:
                 done = found.run("register-schema", subject="orders-value", schema=schema)
                 assert done.body["outcome"] == "done", done
             yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with running_browser() as found:
-        yield found
 
 
 @pytest.mark.parametrize(

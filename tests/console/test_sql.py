@@ -12,12 +12,11 @@ import pytest
 
 from tests.console.running import RunningConsole, running_console
 from tests.console.test_console import frames_of, opened
-from tests.console.test_pages import CHROMIUM, IS_CI, WCAG, Visit, browser, sideways
+from tests.console.visits import WCAG, Visit, needs_chromium, sideways
 from tests.server import running_server
 from tests.sql_server.running import SqlProcess, running_sql
 from tests.waiting import until
 
-__all__ = ["browser"]
 ORDERS = """CREATE STREAM orders (id STRING KEY, amount DECIMAL(9, 2), tags ARRAY<STRING>)
   WITH (kafka_topic='orders', value_format='JSON', partitions=1);"""
 
@@ -156,7 +155,7 @@ def test_no_query_goes_round_the_masks(console: RunningConsole, sql: SqlProcess,
 
 
 @pytest.mark.slow  # Chromium and its start; make test-console
-@pytest.mark.skipif(CHROMIUM is None and not IS_CI, reason="Chromium is not installed: apt-get install chromium")
+@needs_chromium
 @pytest.mark.parametrize(("size", "theme"), [("desk", "light"), ("tablet", "dark"), ("phone", "light")])
 def test_the_page_shows_rows_a_plan_and_errors_without_a_fault(
     browser: Any, console: RunningConsole, size: str, theme: str

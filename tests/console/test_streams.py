@@ -18,12 +18,11 @@ from ottla.spark.continuous.web import ServiceServer
 from ottla.spark.streams.web_door import Door
 from ottla.streams import StreamsBuilder
 from tests.console.running import RunningConsole, running_console
-from tests.console.test_pages import CHROMIUM, IS_CI, WCAG, Visit, browser, sideways
+from tests.console.visits import WCAG, Visit, needs_chromium, sideways
 from tests.server import running_server
 from tests.streams.continuous.worlds import World
 from tests.waiting import until
 
-__all__ = ["browser"]
 COUNTING = """
 from ottla.streams import StreamsBuilder
 builder = StreamsBuilder(default_key_serde="string", default_value_serde="string")
@@ -130,7 +129,7 @@ def test_a_store_whose_changelog_is_masked_is_not_shown(console: RunningConsole)
 
 
 @pytest.mark.slow  # Chromium and its start; make test-console
-@pytest.mark.skipif(CHROMIUM is None and not IS_CI, reason="Chromium is not installed: apt-get install chromium")
+@needs_chromium
 @pytest.mark.parametrize(("size", "theme"), [("desk", "light"), ("tablet", "dark"), ("phone", "light")])
 def test_the_pages_have_no_fault_that_axe_finds(browser: Any, console: RunningConsole, size: str, theme: str) -> None:
     import axe_playwright_python

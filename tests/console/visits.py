@@ -14,6 +14,7 @@ from tests.console.running import RunningConsole
 
 CHROMIUM = shutil.which("chromium")
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync"]
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 SIZES = {"desk": (1440, 900), "tablet": (1024, 768), "phone": (390, 844)}
 IS_CI = os.environ.get("CI") == "true"
 needs_chromium = pytest.mark.skipif(

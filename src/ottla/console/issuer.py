@@ -30,7 +30,9 @@ __all__ = ["PENDING_SECONDS", "AccessToken", "Answered", "Issuer", "IssuerSettin
 DISCOVERY = "/.well-known/openid-configuration"
 DISCOVERED_SECONDS = 3600.0
 PENDING_SECONDS = 600.0
-PENDING_MAX = 1000
+PENDING_MAX = 10_000
+REST_SECONDS = 5.0
+"""How long an issuer that has not said where its pages are is left alone: whoever comes to the door could have it asked."""
 USED_UNTIL = 0.8
 """The part of its lifetime after which a token that can be renewed is."""
 SECONDS_UNSAID = 300.0
@@ -127,6 +129,8 @@ class Issuer:
         self._pending: OrderedDict[str, _Pending] = OrderedDict()
         self._document: dict[str, str] = {}
         self._document_until_s = 0.0
+        self._asking = asyncio.Lock()
+        self._failed: tuple[float, HttpError] | None = None
 
     async def begin(self, cluster: str, *, redirect: str, to: str, session: str) -> tuple[str, str]:
         """Return where to send a browser, and the secret that it has to show when it comes back; raises HttpError."""
@@ -192,8 +196,18 @@ class Issuer:
         return answer
 
     async def _discovered(self) -> dict[str, str]:
-        if self._now_s() < self._document_until_s:
-            return self._document
+        async with self._asking:
+            if self._now_s() < self._document_until_s:
+                return self._document
+            if self._failed is not None and self._now_s() < self._failed[0]:
+                raise self._failed[1]
+            try:
+                return await self._newly_discovered()
+            except HttpError as error:
+                self._failed = self._now_s() + REST_SECONDS, error
+                raise
+
+    async def _newly_discovered(self) -> dict[str, str]:
         url = self.settings.url.rstrip("/") + DISCOVERY
         found = await self._asked(lambda read: read.read_keys(url, [url]))
         if found.get("issuer") != self.settings.url:
