@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.connect import ColumnsConverter, SchemaBuilder
+from ottla.connect import ColumnsConverter, Schema, SchemaBuilder, Struct
 from ottla.connect.converters import ByteArrayConverter, JsonConverter, StringConverter
-from ottla.connect.data import OPTIONAL_STRING, STRING
+from ottla.connect.data import INT64, OPTIONAL_STRING, STRING
 
 
 def json(*, enveloped: bool) -> JsonConverter:
@@ -79,3 +79,12 @@ def test_plain_lines_do_go_at_once() -> None:
         found = converter.columns_to_connect("topic", data)
         assert found is not None
         assert found[1].equals(lines)
+
+
+def test_writers_of_a_deep_schema_are_made_once_for_each_level() -> None:
+    schema: Schema = INT64
+    value: Any = 7
+    for _ in range(40):  # were they made twice for each, this would end with 2^40 of them
+        schema = SchemaBuilder.struct().field("in", schema).build()
+        value = Struct(schema).put("in", value)
+    assert json(enveloped=False).from_connect("t", schema, value) == b'{"in":' * 40 + b"7" + b"}" * 40

@@ -28,9 +28,11 @@ def writer_of(schema: Schema, *, numeric: bool, replace_null: bool) -> Write:
     A value is written by one call wherever it can be: what most values of a type are is looked at first, and what else there
     is (None, subclasses, what does not fit) behind that.
     """
+    if schema.type is SchemaType.STRUCT and schema.name not in _LOGICAL:
+        return _struct(schema, numeric=numeric, replace_null=replace_null)
     inner = _logical(schema, numeric=numeric) or _typed(schema, numeric=numeric, replace_null=replace_null)
     seldom = _with_null(schema, inner, replace_null=replace_null)
-    quick = None if schema.name in _LOGICAL else _quick(schema, seldom, numeric=numeric, replace_null=replace_null)
+    quick = None if schema.name in _LOGICAL else _quick(schema.type, seldom)
     return seldom if quick is None else quick
 
 
@@ -50,9 +52,8 @@ def _with_null(schema: Schema, inner: Write, *, replace_null: bool) -> Write:
     return required
 
 
-def _quick(schema: Schema, seldom: Write, *, numeric: bool, replace_null: bool) -> Write | None:
-    """Return what writes whole numbers, texts and structs at once, and leaves everything else to `seldom`."""
-    type_ = schema.type
+def _quick(type_: SchemaType, seldom: Write) -> Write | None:
+    """Return what writes whole numbers and texts at once, and leaves everything else to `seldom`."""
     if type_ in _WHOLE_BITS:
         end, text_of = 1 << _WHOLE_BITS[type_], int.__repr__
 
@@ -66,13 +67,6 @@ def _quick(schema: Schema, seldom: Write, *, numeric: bool, replace_null: bool) 
             return quoted(value) if type(value) is str else seldom(value)
 
         return text
-    if type_ is SchemaType.STRUCT:
-        write_fields = _fields(schema, numeric=numeric, replace_null=replace_null)
-
-        def struct(value: Any) -> str:
-            return write_fields(value) if type(value) is Struct and value.schema is schema else seldom(value)
-
-        return struct
     return None
 
 
@@ -149,8 +143,6 @@ def _typed(schema: Schema, *, numeric: bool, replace_null: bool) -> Write:
             return inner(value)
 
         return scalar
-    if type_ is SchemaType.STRUCT:
-        return _struct(schema, numeric=numeric, replace_null=replace_null)
 
     def of(inner: Schema | None) -> Write:
         return write_plain if inner is None else writer_of(inner, numeric=numeric, replace_null=replace_null)
@@ -200,14 +192,20 @@ def _fields(schema: Schema, *, numeric: bool, replace_null: bool) -> Callable[[S
 
 
 def _struct(schema: Schema, *, numeric: bool, replace_null: bool) -> Write:
+    """Return what writes structs of this schema; its fields' writers are made once, however deep they go."""
     write_fields = _fields(schema, numeric=numeric, replace_null=replace_null)
 
-    def write(value: Any) -> str:
+    def checked(value: Any) -> str:
         if not isinstance(value, Struct):
             raise DataError(f"Invalid type for STRUCT: {java_class(value)}")
         if value.schema is not schema and value.schema != schema:
             raise DataError("Mismatching schema.")
         return write_fields(value)
+
+    seldom = _with_null(schema, checked, replace_null=replace_null)
+
+    def write(value: Any) -> str:
+        return write_fields(value) if type(value) is Struct and value.schema is schema else seldom(value)
 
     return write
 
