@@ -7,12 +7,8 @@ else 1. `OTTLA_POSTGRES_URL` names the source, on a server with `wal_level=logic
 
 from __future__ import annotations
 
-import os
 import random
-import shutil
-import signal
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -20,10 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orders_with_customers as plan  # beside this file
-from parts import PLAIN_JSON, Part, created, free_port, interrupt
+from parts import PLAIN_JSON, Part, created, free_port, run_on_postgres
 
 from ottla.cli.commands.demo import DemoError
-from ottla.cli.options import Options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,26 +42,8 @@ SQL_COPY = f"SELECT id, cents, customer, region FROM {COPY} ORDER BY 1"
 
 def main(argv: list[str] | None = None) -> int:
     """Run the demonstration; returns 0 where the destination equals the source's own join, else 1."""
-    from rich.console import Console
-
-    Options("demo-cdc", "A database's changes, joined, into another database, with kills on the way.").parse(argv or [])
-    console = Console(highlight=False)
-    signal.signal(signal.SIGTERM, interrupt)
-    url = os.environ.get("OTTLA_POSTGRES_URL")
-    if not url:
-        console.print("[red]demo-cdc: OTTLA_POSTGRES_URL names no database; `make demo-cdc` starts one[/red]")
-        return 1
-    folder = Path(tempfile.mkdtemp(prefix="ottla-demo-cdc-"))
-    try:
-        return 0 if _Demo(console, folder, url).run() else 1
-    except DemoError as error:
-        console.print(f"[red]demo-cdc: {error}[/red]", soft_wrap=True)
-        return 1
-    except KeyboardInterrupt:
-        console.print("demo-cdc: interrupted")
-        return 130
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    about = "A database's changes, joined, into another database, with kills on the way."
+    return run_on_postgres("demo-cdc", about, argv, lambda *given: _Demo(*given).run())
 
 
 class _Demo:

@@ -6,18 +6,25 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ottla.cli.commands.demo import DemoError
+from ottla.cli.commands.demo import DemoError, run_demo
+from ottla.cli.options import Options
 
-__all__ = ["PLAIN_JSON", "Part", "created", "free_port", "interrupt"]
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["PLAIN_JSON", "Part", "created", "free_port", "run_on_postgres"]
 
 STOP_SECONDS_MAX = 20.0
 ANSWER_SECONDS_MAX = 100.0
@@ -97,9 +104,24 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def interrupt(signal_number: int, frame: object) -> None:
-    """Take SIGTERM as Ctrl-C is taken, so that all parts are ended."""
-    raise KeyboardInterrupt
+def run_on_postgres(name: str, about: str, argv: list[str] | None, run: Callable[[Console, Path, str], bool]) -> int:
+    """Run a demonstration in a folder of its own on the database that is named; returns 0 where what it compares is equal.
+
+    That database is `OTTLA_POSTGRES_URL`.
+    """
+    from rich.console import Console
+
+    Options(name, about).parse(argv or [])
+    console = Console(highlight=False)
+    url = os.environ.get("OTTLA_POSTGRES_URL")
+    if not url:
+        console.print(f"[red]{name}: OTTLA_POSTGRES_URL names no database; `make {name}` starts one[/red]")
+        return 1
+    folder = Path(tempfile.mkdtemp(prefix=f"ottla-{name}-"))
+    try:
+        return run_demo(console, name, lambda: 0 if run(console, folder, url) else 1)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def created(rest: str, name: str, config: Mapping[str, str]) -> bool:

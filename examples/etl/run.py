@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import random
-import shutil
-import signal
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,10 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import region_totals as plan  # beside this file
-from parts import PLAIN_JSON, Part, created, free_port, interrupt
+from parts import PLAIN_JSON, Part, created, free_port, run_on_postgres
 
 from ottla.cli.commands.demo import DemoError, start_broker, stop_broker
-from ottla.cli.options import Options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,26 +42,8 @@ BUCKET, REGION, KEY_ID, SECRET = "orders", "eu-west-1", "demo", "demo-secret"
 
 def main(argv: list[str] | None = None) -> int:
     """Run the demonstration; returns 0 where source and destinations are equal, else 1."""
-    from rich.console import Console
-
-    Options("demo-etl", "From database to database and S3 through topics, with kills on the way.").parse(argv or [])
-    console = Console(highlight=False)
-    signal.signal(signal.SIGTERM, interrupt)
-    url = os.environ.get("OTTLA_POSTGRES_URL")
-    if not url:
-        console.print("[red]demo-etl: OTTLA_POSTGRES_URL names no database; `make demo-etl` starts one[/red]")
-        return 1
-    folder = Path(tempfile.mkdtemp(prefix="ottla-demo-etl-"))
-    try:
-        return 0 if _Demo(console, folder, url).run() else 1
-    except DemoError as error:
-        console.print(f"[red]demo-etl: {error}[/red]", soft_wrap=True)
-        return 1
-    except KeyboardInterrupt:
-        console.print("demo-etl: interrupted")
-        return 130
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    about = "From database to database and S3 through topics, with kills on the way."
+    return run_on_postgres("demo-etl", about, argv, lambda *given: _Demo(*given).run())
 
 
 class _Demo:

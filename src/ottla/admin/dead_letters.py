@@ -16,7 +16,7 @@ from ottla.base import ErrorCode, KafkaError, TopicPartition
 
 if TYPE_CHECKING:
     from ottla.admin.fixes import Fixed
-    from ottla.client import BlockingClient, NewTopic
+    from ottla.client import BlockingClient, Client
     from ottla.wire import Record
 
 __all__ = [
@@ -24,10 +24,10 @@ __all__ = [
     "DeadLetter",
     "LetterGroup",
     "dead_letters",
-    "done_topic",
     "grouped_letters",
     "is_dead_letter_topic",
     "letter_of",
+    "make_done_topic",
     "redrive_transactional_id",
     "redriven",
     "sent_back",
@@ -189,11 +189,14 @@ def redriven(client: BlockingClient, topic: str) -> set[bytes]:
     }
 
 
-def done_topic() -> NewTopic:
-    """Return the topic that remembers what was sent back, as it is created."""
-    from ottla.client import NewTopic
+async def make_done_topic(client: Client) -> None:
+    """Make the topic that remembers what was sent back, where it is not there; raises KafkaError."""
+    from ottla.client import NewTopic, create_topics
 
-    return NewTopic(DONE_TOPIC, 1, configs=DONE_CONFIGS)
+    refused = await create_topics(client, [NewTopic(DONE_TOPIC, 1, configs=DONE_CONFIGS)])
+    error = refused.get(DONE_TOPIC)
+    if error is not None and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+        raise error
 
 
 def redrive_transactional_id(topic: str) -> str:

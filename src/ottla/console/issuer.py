@@ -27,6 +27,7 @@ from ottla.security.sasl import ClientExchange, OAuthBearerClient
 
 __all__ = ["PENDING_SECONDS", "AccessToken", "Answered", "Issuer", "IssuerSettings"]
 
+ISSUER = "ottla.console.oidc.issuer"
 DISCOVERY = "/.well-known/openid-configuration"
 DISCOVERED_SECONDS = 3600.0
 PENDING_SECONDS = 600.0
@@ -85,11 +86,12 @@ class AccessToken:
 
     def __init__(self, issuer: Issuer, answer: Mapping[str, Any]) -> None:
         self._issuer = issuer
+        self._refresh = ""
         self._take(answer)
 
     def _take(self, answer: Mapping[str, Any]) -> None:
         self._token = str(answer["access_token"])
-        self._refresh = str(answer.get("refresh_token") or "") or getattr(self, "_refresh", "")
+        self._refresh = str(answer.get("refresh_token") or "") or self._refresh
         seconds = answer.get("expires_in")
         lasts_s = float(seconds) if isinstance(seconds, int | float) and seconds > 0 else SECONDS_UNSAID
         now_s = time.monotonic()
@@ -190,7 +192,9 @@ class Issuer:
         own, secret = self.settings.client_id, self.settings.secret
         credentials = (quote_plus(own), quote_plus(secret)) if secret else None
         whole = dict(form) if secret else {**form, "client_id": own}
-        answer = await self._asked(lambda read: read.ask_token(url, [url], form=whole, credentials=credentials))
+        from ottla.security.sasl.key_reader import ask_token  # it imports Python's client of HTTP
+
+        answer = await self._asked(ask_token, url, form=whole, credentials=credentials)
         if not isinstance(answer.get("access_token"), str) or not answer["access_token"]:
             raise HttpError(502, f"{url} has answered without an access token")
         return answer
@@ -208,8 +212,10 @@ class Issuer:
                 raise
 
     async def _newly_discovered(self) -> dict[str, str]:
+        from ottla.security.sasl.key_reader import read_keys  # it imports Python's client of HTTP
+
         url = self.settings.url.rstrip("/") + DISCOVERY
-        found = await self._asked(lambda read: read.read_keys(url, [url]))
+        found = await self._asked(read_keys, url, key=ISSUER)
         if found.get("issuer") != self.settings.url:
             raise HttpError(502, f"{url} is about {found.get('issuer')!r:.200}, not about {self.settings.url}")
         for name in ("authorization_endpoint", "token_endpoint"):
@@ -219,11 +225,11 @@ class Issuer:
         self._document_until_s = self._now_s() + DISCOVERED_SECONDS
         return self._document
 
-    async def _asked(self, ask: Callable[[_Reader], bytes]) -> dict[str, Any]:
+    async def _asked(self, ask: Callable[..., bytes], url: str, **more: Any) -> dict[str, Any]:
         """Ask from a thread, and read the JSON; raises HttpError."""
         context = None if self.settings.context is None else self.settings.context()
         try:
-            found = json.loads(await asyncio.to_thread(ask, _Reader(context)))
+            found = json.loads(await asyncio.to_thread(ask, url, [url], context=context, **more))
         except OttlaError as error:
             raise HttpError(502, f"The issuer has not answered as it should: {error}") from error
         except ValueError:
@@ -231,25 +237,6 @@ class Issuer:
         if not isinstance(found, dict):
             raise HttpError(502, "The issuer has not answered with an object")
         return found
-
-
-class _Reader:
-    """What reads over HTTPS; its library is loaded where somebody logs in so."""
-
-    def __init__(self, context: ssl.SSLContext | None) -> None:
-        self._context = context
-
-    def read_keys(self, url: str, allowed: list[str]) -> bytes:
-        from ottla.security.sasl.key_reader import read_keys
-
-        return read_keys(url, allowed, context=self._context, key="ottla.console.oidc.issuer")
-
-    def ask_token(
-        self, url: str, allowed: list[str], *, form: Mapping[str, str], credentials: tuple[str, str] | None
-    ) -> bytes:
-        from ottla.security.sasl.key_reader import ask_token
-
-        return ask_token(url, allowed, form=form, credentials=credentials, context=self._context)
 
 
 def _base64url(data: bytes) -> str:

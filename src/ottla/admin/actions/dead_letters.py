@@ -8,13 +8,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ottla.admin.actions.plan import ActionPlan, Arguments, Difference, Planner, Reach, command, number, text
-from ottla.admin.actions.replays import RATE_MAX, duration
+from ottla.admin.actions.plan import ActionPlan, Arguments, Difference, Planner, Reach, command, text
+from ottla.admin.actions.replays import duration, rate_of
 from ottla.admin.dead_letters import (
-    DONE_TOPIC,
     DeadLetter,
     dead_letters,
-    done_topic,
+    make_done_topic,
     redrive_transactional_id,
     redriven,
     sent_back,
@@ -40,9 +39,7 @@ def _redrive(reach: Reach, arguments: Arguments) -> ActionPlan:
     topic, cause, to = text(arguments, "topic"), arguments.get("cause"), arguments.get("to")
     if (cause is not None and not isinstance(cause, str)) or (to is not None and (not isinstance(to, str) or not to)):
         raise AdminError("cause and to are texts, where they are there")
-    rate = number(arguments, "rate")
-    if rate is not None and not 1 <= rate <= RATE_MAX:
-        raise AdminError(f"rate is letters a second, from 1 to {RATE_MAX:,}")
+    rate = rate_of(arguments, "letters")
     given = arguments.get("ends")
     ends = None if not isinstance(given, Mapping) else {int(index): int(end) for index, end in given.items()}
     letters, ends = dead_letters(reach.client, topic, ends)
@@ -179,14 +176,11 @@ def _send(
     rate: int | None,
 ) -> None:
     """Write letters and what remembers them in transactions; whoever else sends letters of this topic is fenced."""
-    from ottla.client import TransactionalProducer, create_topics
+    from ottla.client import TransactionalProducer
     from ottla.wire import build_batch
 
     client = reach.client
-    refused = client.run(create_topics(client.client, [done_topic()]))
-    error = refused.get(DONE_TOPIC)
-    if error is not None and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-        raise error
+    client.run(make_done_topic(client.client))
     counts = {name: len(found.partitions) for name, found in client.metadata().topics.items()}
     producer = TransactionalProducer(client.client, redrive_transactional_id(topic), timeout_ms=TIMEOUT_MS)
     client.run(producer.begin())

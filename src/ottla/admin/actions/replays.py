@@ -9,17 +9,16 @@ from ottla.admin.actions.plan import ActionPlan, Arguments, Difference, Planner,
 from ottla.admin.errors import AdminError
 from ottla.base import ErrorCode, KafkaError
 
-__all__ = ["RATE_MAX", "REPLAYS", "duration"]
+__all__ = ["REPLAYS", "duration", "rate_of"]
 
 RATE_MAX = 1_000_000
 
 
 def _replay(reach: Reach, arguments: Arguments) -> ActionPlan:
-    source, target, rate = text(arguments, "source"), text(arguments, "target"), number(arguments, "rate")
+    source, target = text(arguments, "source"), text(arguments, "target")
     if source == target:
         raise AdminError("A topic is not replayed to itself: it would never end")
-    if rate is not None and not 1 <= rate <= RATE_MAX:
-        raise AdminError(f"rate is records a second, from 1 to {RATE_MAX:,}")
+    rate_of(arguments, "records")
     known = reach.client.metadata([source, target])
     for each in (source, target):
         if not known.partitions_of(each):
@@ -38,6 +37,14 @@ def _replay(reach: Reach, arguments: Arguments) -> ActionPlan:
         pinned=replay,
         run=lambda each: each.replayer().begin(replay),
     )
+
+
+def rate_of(arguments: Arguments, what: str) -> int | None:
+    """Return how many a second are asked for, None for as many as go; raises AdminError."""
+    rate = number(arguments, "rate")
+    if rate is not None and not 1 <= rate <= RATE_MAX:
+        raise AdminError(f"rate is {what} a second, from 1 to {RATE_MAX:,}")
+    return rate
 
 
 def _said(counted: dict[str, Any]) -> object:

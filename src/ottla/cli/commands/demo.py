@@ -14,7 +14,7 @@ import sysconfig
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,14 +83,22 @@ def run(args: argparse.Namespace) -> int:
 
     check_spark()
     console = Console(highlight=False)
+    return run_demo(console, "demo", lambda: _demo(console, source_files(args.file), keep=args.keep))
+
+
+def run_demo(console: Console, name: str, run: Callable[[], int]) -> int:
+    """Run a demonstration and return its exit code: 1 with the reason where it cannot go on, 130 where it is interrupted.
+
+    SIGTERM is taken as Ctrl-C is, so that all parts are ended.
+    """
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        return _demo(console, source_files(args.file), keep=args.keep)
+        return run()
     except DemoError as error:
-        console.print(f"[red]demo: {error}[/red]", soft_wrap=True)
+        console.print(f"[red]{name}: {error}[/red]", soft_wrap=True)
         return 1
     except KeyboardInterrupt:
-        console.print("demo: interrupted")
+        console.print(f"{name}: interrupted")
         return 130
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from ottla.admin import Fixed, FixError, done_topic, letter_of, redrive_transactional_id, redriven, sent_back
-from ottla.base import ErrorCode, TopicPartition
-from ottla.client import BlockingClient, Client, create_topics
+from ottla.admin import Fixed, FixError, letter_of, make_done_topic, redrive_transactional_id, redriven, sent_back
+from ottla.base import TopicPartition
+from ottla.client import BlockingClient, Client
 from ottla.console.records.fixes import Fix
 from ottla.console.records.replays import Replay
 from ottla.wire import Record
@@ -34,10 +34,7 @@ class ToOrigins:
 
     async def begin(self, client: Client) -> None:
         """Learn which letters have been sent, and where there are topics; raises KafkaError."""
-        refused = await create_topics(client, [done_topic()])
-        error = refused.get(done_topic().name)
-        if error is not None and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise error
+        await make_done_topic(client)
         loop = asyncio.get_running_loop()
         self._done = await asyncio.to_thread(lambda: redriven(BlockingClient.over(client, loop), self._source))
         self._counts = {name: len(each.partitions) for name, each in (await client.metadata()).topics.items()}
