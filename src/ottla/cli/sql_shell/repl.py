@@ -109,9 +109,10 @@ def prompt_loop(session: Session, history: Path) -> int:
 
 
 def _asked(prompt: Any, session: Session) -> str:
-    text = str(prompt.prompt(PROMPT))
+    # What the library does with an error of its loop is another prompt, in which the same error may happen, for ever.
+    text = str(prompt.prompt(PROMPT, set_exception_handler=False))
     while text.strip() and not session.is_own(text) and not text.rstrip().endswith(";"):
-        text += f"\n{prompt.prompt(CONTINUED)}"
+        text += f"\n{prompt.prompt(CONTINUED, set_exception_handler=False)}"
     return text
 
 
