@@ -37,6 +37,7 @@ class SourceContext:
     """What a source task may ask."""
 
     transaction = None
+    takes_columns = True
 
     def __init__(self, store: Store, configs: Mapping[str, str]) -> None:
         self.store, self.configs = store, configs

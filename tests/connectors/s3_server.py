@@ -113,6 +113,7 @@ class SourceContext:
     """A source task's context over a dictionary of offsets."""
 
     transaction = None
+    takes_columns = True
 
     def __init__(self, stored: dict[tuple[tuple[str, Any], ...], Mapping[str, Any]]) -> None:
         self.configs: Mapping[str, str] = {}

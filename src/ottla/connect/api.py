@@ -178,6 +178,11 @@ class SourceTaskContext(Protocol):
         """The transaction's bounds, None where the worker sets them."""
         ...
 
+    @property
+    def takes_columns(self) -> bool:
+        """Whether `SourceColumns` are worth making: neither converters nor transformations want single records."""
+        ...
+
 
 class ErrantRecordReporter(Protocol):
     """Where a sink task hands in records that it cannot store, to be treated as `errors.tolerance` says."""
@@ -302,7 +307,7 @@ class SourceTask:
 
     def poll(
         self,
-    ) -> Sequence[SourceRecord] | SourceColumns | Sequence[SourceColumns] | Sequence[SourceRecord | SourceBatch] | None:
+    ) -> SourceColumns | Sequence[SourceRecord | SourceColumns | SourceBatch] | None:
         """Return records, or None where there are none now; may wait a little, not for ever.
 
         Many records of one topic and schema can be returned as `SourceColumns`, which costs far less for each; those of

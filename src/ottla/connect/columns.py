@@ -7,12 +7,13 @@ with the same result. So a task that has columns needs nothing besides, and a si
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from ottla.connect.data.arrow import values_of_column
 from ottla.connect.data.schema import Schema
-from ottla.connect.records import SinkRecord, SourceRecord
+from ottla.connect.records import Header, SinkRecord, SourceRecord
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,47 +23,64 @@ __all__ = ["ColumnsConverter", "ColumnsSinkTask", "SinkColumns", "SourceColumns"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SourceColumns:
-    """Rows of one source partition for one topic, without keys and headers.
+    """Rows of one source partition for one topic.
 
-    `poll` returns one of these, or a list of them. The offset is stored once every row is acknowledged; there is none
-    between the rows.
+    `poll` returns one of these, or a list of them, with single records between them where it has such. The offset is stored
+    once every row is acknowledged; there is none between the rows.
     """
 
     topic: str
     values: pa.Array
-    """`pa.string()` or `pa.binary()`; nulls are allowed where the schema allows them."""
+    """As `ottla.connect.data.arrow` has values of the schema; nulls are allowed where the schema allows them."""
 
     schema: Schema | None
-    """Of every value; None for values without schema."""
+    """Of every value; None for values without schema, which are `pa.string()` or `pa.binary()`."""
 
     source_partition: Mapping[str, Any]
-    source_offset: Mapping[str, Any]
-    """Where reading goes on behind the last row."""
+    source_offset: Mapping[str, Any] | None
+    """Where reading goes on behind the last row; None where there is no such place yet."""
 
     partition: int | None = None
-    """The topic's partition; None lets the producer choose, one for all rows."""
+    """The topic's partition; None lets the producer choose: by the keys, or one for all rows without keys."""
 
     timestamp: int | None = None
     """Of every row, milliseconds since 1970; None for the time of sending."""
 
+    key_schema: Schema | None = None
+    keys: pa.Array | None = None
+    """As `values`; None where no row has a key."""
+
+    headers: Sequence[Header] = ()
+    """Of every row."""
+
     def slice(self, first: int, count: int) -> SourceColumns:
         """Return some of the rows, with the offset behind all of them."""
-        return replace(self, values=self.values.slice(first, count))
+        keys = None if self.keys is None else self.keys.slice(first, count)
+        return replace(self, values=self.values.slice(first, count), keys=keys)
+
+    def take(self, rows: pa.Array) -> SourceColumns:
+        """Return the rows at some places, with the offset behind all of them."""
+        return replace(self, values=self.values.take(rows), keys=None if self.keys is None else self.keys.take(rows))
 
     def records(self) -> list[SourceRecord]:
         """Return the rows one by one; only the last has an offset, since there is none between the rows."""
         last = len(self.values) - 1
+        keys = [None] * (last + 1) if self.keys is None else values_of_column(self.key_schema, self.keys)
+        values = values_of_column(self.schema, self.values)
         return [
             SourceRecord(
                 topic=self.topic,
                 partition=self.partition,
+                key_schema=self.key_schema,
+                key=key,
                 value_schema=self.schema,
                 value=value,
                 timestamp=self.timestamp,
+                headers=tuple(self.headers),
                 source_partition=self.source_partition,
                 source_offset=self.source_offset if row == last else None,
             )
-            for row, value in enumerate(self.values.to_pylist())
+            for row, (key, value) in enumerate(zip(keys, values, strict=True))
         ]
 
 

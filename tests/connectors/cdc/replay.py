@@ -15,7 +15,7 @@ import psycopg
 from ottla.connect import SourceRecord
 from ottla.connect.converters import JsonConverter, SimpleHeaderConverter
 from ottla.connectors.cdc import PostgresConnector
-from tests.connectors.contexts import Store, started
+from tests.connectors.contexts import Store, polled, started
 from tools.postgres import PASSWORD, USER, PostgresServer, private_cluster
 
 __all__ = ["RECORDED", "as_facts", "begun", "connected", "logical_server", "masked", "read_until_quiet", "run_sql"]
@@ -76,7 +76,7 @@ def read_until_quiet(task: Any, store: Store | None = None, seconds: float = QUI
     found: list[SourceRecord] = []
     quiet_since = time.monotonic()
     while time.monotonic() < quiet_since + seconds:
-        records = task.poll()
+        records = polled(task)
         if records:
             found += records
             quiet_since = time.monotonic()

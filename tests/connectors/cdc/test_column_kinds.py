@@ -8,6 +8,7 @@ import pytest
 
 from ottla.connect import DataError
 from ottla.connectors.cdc import geometry
+from ottla.connectors.cdc.column_kinds import ColumnType, KindSettings, kind_of
 from tests.connectors.cdc.replay import as_facts, begun, read_until_quiet, run_sql
 from tools.postgres import PostgresServer
 
@@ -102,3 +103,10 @@ def test_schemas_say_what_columns_are_in_the_database_where_that_is_asked_for(
     assert fields["n"] == {"scale": "2", "connect.decimal.precision": "7"}
     assert fields["ts"] == about("_TIMESTAMP", "26", "3", "ts")
     assert fields["c"] == about("CODE", "8", "0", "c")
+
+
+def test_timestamps_beyond_what_python_tells_keep_their_milliseconds() -> None:
+    kind = kind_of(ColumnType(1114, "timestamp"), KindSettings(time="connect"))
+    assert kind is not None and kind.parse(b"20000-01-01 00:00:00.5").ms == 568_971_820_800_500
+    micro = kind_of(ColumnType(1114, "timestamp"), KindSettings())
+    assert micro is not None and micro.parse(b"294276-12-31 23:59:59") == (1 << 63) - 1, "as many as 64 bits hold"

@@ -13,7 +13,7 @@ from ottla.connect import SourceRecord
 from ottla.connectors.cdc import PostgresConnector
 from tests.connectors.cdc.replay import begun, read_until_quiet, run_sql
 from tests.connectors.cdc.test_signals import SIGNALS, begun_with_signals, rows, signal
-from tests.connectors.contexts import Store
+from tests.connectors.contexts import Store, polled
 from tests.server import running_server
 from tests.waiting import until
 from tools.postgres import PostgresServer
@@ -111,9 +111,9 @@ def test_a_topic_has_signals_each_taken_once_and_only_for_the_own_key(
         records: list[SourceRecord] = []
 
         def is_read() -> bool:
-            polled = task.poll() or []
-            store.take(polled)
-            records.extend(polled)
+            found = polled(task)
+            store.take(found)
+            records.extend(found)
             return len(rows(records)) >= 4
 
         until(is_read, "the rows", every=0)

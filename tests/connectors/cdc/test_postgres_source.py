@@ -11,7 +11,7 @@ import pytest
 from ottla.connect import ConnectError, DataError, SourceRecord
 from ottla.connectors.cdc import PostgresConnector, pgoutput
 from tests.connectors.cdc.replay import begun, connected, logical_server, read_until_quiet, run_sql
-from tests.connectors.contexts import Store
+from tests.connectors.contexts import Store, polled
 from tests.waiting import until
 from tools.postgres import PASSWORD, USER, PostgresServer, private_cluster
 
@@ -26,6 +26,11 @@ def told(records: list[SourceRecord]) -> list[Any]:
         row = None if value is None else value["after"] or value["before"]
         found.append(None if row is None else (value["op"], row["id"]))
     return found
+
+
+def read_until(task: Any, found: list[SourceRecord], count: int, missing: str) -> None:
+    """Poll until so many records are there."""
+    until(lambda: found.extend(polled(task)) or len(found) >= count, missing, every=0)
 
 
 def test_a_task_goes_on_behind_whatever_was_stored(server: PostgresServer, database: str) -> None:
@@ -75,7 +80,7 @@ def test_a_snapshot_beside_writers_has_each_row_once(server: PostgresServer, dat
     try:
         task = begun(server, database, None, **{"topic.prefix": f"beside_{database}", "snapshot.fetch.size": "50"})
         records: list[SourceRecord] = []
-        until(lambda: records.extend(task.poll() or ()) or sum(op == "c" for op, _ in told(records)) > 300, "changes")
+        until(lambda: records.extend(polled(task)) or sum(op == "c" for op, _ in told(records)) > 300, "changes")
     finally:
         ending.set()
         for each in writers:
@@ -149,7 +154,7 @@ def test_a_server_that_went_away_is_read_on_when_it_is_back(monkeypatch: pytest.
         server.start()
         run_sql(server, name, "insert into t values (2)")
         records: list[SourceRecord] = []
-        until(lambda: records.extend(task.poll() or ()) or records, "the change behind the crash")
+        until(lambda: records.extend(polled(task)) or records, "the change behind the crash")
         assert told(records) == [("c", 2)]
         task.stop()
 
@@ -261,12 +266,14 @@ def test_a_task_that_ends_between_any_two_messages_of_the_stream_goes_on_without
         task = begun(server, database, again, **own, **{"max.batch.size": "1"})
         found: list[SourceRecord] = []
         for _ in range(cut):
-            records = task.poll() or []
+            records = polled(task)
             again.take(records)
             found += records
         task.stop()
         task = begun(server, database, again, **own, **{"slot.drop.on.stop": "true"})
-        found += read_until_quiet(task, None, 0.15)
+        missing = f"what comes behind {cut} polls"
+        read_until(task, found, len(whole), missing)
+        found += read_until_quiet(task, None, 0.05)
         task.stop()
         assert [gist(each) for each in found] == [gist(each) for each in whole], f"ended after {cut} polls"
 

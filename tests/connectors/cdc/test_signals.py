@@ -16,7 +16,7 @@ from ottla.connectors.cdc import PostgresConnector, source_task
 from ottla.connectors.cdc.incremental import Progress
 from ottla.connectors.cdc.signals import FileChannel, Request, Signal, requests_of
 from tests.connectors.cdc.replay import begun, connected, read_until_quiet, run_sql
-from tests.connectors.contexts import Store
+from tests.connectors.contexts import Store, polled
 from tests.waiting import until
 from tools.postgres import PostgresServer
 
@@ -113,7 +113,7 @@ def test_what_changes_between_the_marks_is_not_overwritten_by_what_was_read(
     records: list[SourceRecord] = []
     try:
         signal(server, database, "execute-snapshot", data_collections=["public.later"])
-        until(lambda: records.extend(task.poll() or ()) or is_complete(records), "the snapshot", every=0)
+        until(lambda: records.extend(polled(task)) or is_complete(records), "the snapshot", every=0)
     finally:
         ending.set()
         writer.join()
@@ -138,9 +138,9 @@ def test_a_snapshot_goes_on_behind_the_last_chunk_that_was_stored(server: Postgr
     signal(server, database, "execute-snapshot", data_collections=["public.later"])
     first: list[SourceRecord] = []
     while len(rows(first)) < 8:
-        polled = task.poll() or []
-        first += polled
-        store.take(polled)
+        found = polled(task)
+        first += found
+        store.take(found)
     task.stop()
     run_sql(server, database, "update later set v = -1 where a in (2, 19)")
     task = begun_with_signals(server, database, store)
@@ -166,7 +166,7 @@ def test_a_snapshot_is_paused_resumed_and_stopped(server: PostgresServer, databa
             connection.execute("insert into signals values (%s, %s, %s)", (f"p{at}", type_, data))
     assert rows(read_until_quiet(task, None, 0.4)) == []
     signal(server, database, "resume-snapshot")
-    until(lambda: len(rows(task.poll() or [])) > 0, "rows")
+    until(lambda: len(rows(polled(task))) > 0, "rows")
     signal(server, database, "stop-snapshot")
     left = read_until_quiet(task, None, 0.4)
     task.stop()
@@ -236,7 +236,7 @@ def test_a_blocking_snapshot_reads_tables_whole_and_the_stream_goes_on_behind_it
 
 def polled_until(task: Any, found: list[SourceRecord], count: int) -> None:
     """Poll until so many rows are there."""
-    until(lambda: found.extend(task.poll() or ()) or len(rows(found)) >= count, f"{count} rows", every=0)
+    until(lambda: found.extend(polled(task)) or len(rows(found)) >= count, f"{count} rows", every=0)
 
 
 @pytest.fixture
@@ -247,14 +247,35 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("impatient")
 def test_a_blocking_snapshot_whose_connection_is_cut_begins_anew(server: PostgresServer, database: str) -> None:
-    run_sql(server, database, f"{SIGNALS}; {LATER}; insert into later select g, 'k', g from generate_series(1, 50) g")
+    run_sql(
+        server,
+        database,
+        f"{SIGNALS}; {LATER}; alter table later add wide text;"  # more than sockets hold
+        "insert into later select g, 'k', g, repeat('w', 300000) from generate_series(1, 50) g",
+    )
     task = begun_with_signals(server, database, **{"snapshot.fetch.size": "5", "max.batch.size": "10"})
     signal(server, database, "execute-snapshot", data_collections=["public.later"], type="blocking")
     found: list[SourceRecord] = []
     polled_until(task, found, 10)
     run_sql(server, database, CUT)
-    task.poll()
-    until(lambda: found.extend(task.poll() or ()) or len({row for _, _, row in rows(found)}) == 50, "all rows", every=0)
+    until(lambda: found.extend(polled(task)) or len({row for _, _, row in rows(found)}) == 50, "all rows", every=0)
+    assert [mark for _, mark, _ in rows(found)].count("last") == 1
+    task.stop()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_blocking_snapshot_that_is_read_whole_needs_its_connection_no_more(
+    server: PostgresServer, database: str
+) -> None:
+    run_sql(server, database, f"{SIGNALS}; {LATER}; insert into later select g, 'k', g from generate_series(1, 50) g")
+    task = begun_with_signals(server, database, **{"snapshot.fetch.size": "5"})
+    signal(server, database, "execute-snapshot", data_collections=["public.later"], type="blocking")
+    found: list[SourceRecord] = []
+    polled_until(task, found, 10)
+    run_sql(server, database, CUT)
+    polled_until(task, found, 50)
+    run_sql(server, database, "insert into later values (51, 'k', 51)")
+    polled_until(task, found, 51)
     assert [mark for _, mark, _ in rows(found)].count("last") == 1
     task.stop()
 
@@ -268,7 +289,7 @@ def test_an_incremental_snapshot_whose_connections_are_cut_goes_on(server: Postg
     for wanted in (6, 20, 40, 60):
         polled_until(task, found, wanted)
         run_sql(server, database, CUT)
-        found += task.poll() or ()
+        found += polled(task)
     task.stop()
     assert sorted(row[0] for _, _, row in rows(found)) == [*range(1, 61)], "each row once"
 

@@ -48,6 +48,7 @@ class Rows:
     value: pa.Array
     key: pa.Array | None = None
     headers: pa.Array | None = None
+    """Lists of keys and values; dictionary-encoded where rows have the same."""
     partition: pa.Array | None = None
     timestamp: pa.Array | None = None
     """Milliseconds, none of them null."""
@@ -292,6 +293,8 @@ def _arrow(column: BytesColumn) -> pa.Array:
 
 def _header_blobs(headers: pa.Array) -> pa.Array:
     """Return each row's headers as they stand in a record: their count, then key and value of each."""
+    if pa.types.is_dictionary(headers.type):
+        return _header_blobs(headers.dictionary).take(headers.indices)
     counts = pc.fill_null(pc.list_value_length(headers), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     pairs = headers.flatten()  # leaves out what lies under null lists
     keys, values = pairs.field("key").cast(pa.binary()), pairs.field("value").cast(pa.binary())

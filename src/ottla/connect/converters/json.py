@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.config import ConfigType
 from ottla.connect.config_def import ConfigDef, Importance, Width
+from ottla.connect.converters.json_columns import ColumnWriter, joined
 from ottla.connect.converters.json_read import read_plain, reader_of
 from ottla.connect.converters.json_schema import schema_from_json, schema_text
 from ottla.connect.converters.json_text import parse_json, parse_json_at
 from ottla.connect.converters.json_write import write_plain, writer_of
 from ottla.connect.converters.plain import PlainConverter, converter_def
-from ottla.connect.converters.text_columns import is_plain_string, quoted_column, unquoted_column
+from ottla.connect.converters.text_columns import is_plain_string, unquoted_column
+from ottla.connect.data.builder import STRING
 from ottla.connect.data.schema import Schema
 from ottla.connect.data.struct import SchemaAndValue
 from ottla.connect.errors import DataError
@@ -122,12 +124,16 @@ class JsonConverter(PlainConverter):
         self._writers = kept(self._writer)
         self._readers = kept(self._reader)
         self._heads = kept(self._head)
+        self._column_writers = kept(self._column_writer)
         self._prefixes: list[tuple[bytes, Schema]] = []
         content = settings["schema.content"]
         self._fixed = self._schema(parse_json(content.encode())) if content else None
 
     def _writer(self, schema: Schema) -> Callable[[Any], str]:
         return writer_of(schema, numeric=self._numeric, replace_null=self._replace_null)
+
+    def _column_writer(self, schema: Schema) -> ColumnWriter:
+        return ColumnWriter(schema, numeric=self._numeric, replace_null=self._replace_null)
 
     def _reader(self, schema: Schema) -> Callable[[Any], Any]:
         return reader_of(schema, replace_null=self._replace_null)
@@ -171,15 +177,18 @@ class JsonConverter(PlainConverter):
         return self._whole(data)
 
     def columns_from_connect(self, topic: str, schema: Schema | None, values: pa.Array) -> pa.Array | None:
-        """See `ColumnsConverter`: strings only, with a plain schema or none."""
+        """See `ColumnsConverter`: values of a schema, or strings without one."""
         import pyarrow as pa
 
-        if values.type != pa.string() or not (schema is None or is_plain_string(schema)):
+        if schema is None and (values.type != pa.string() or values.null_count):
+            return None  # without a schema null is no text, but nothing at all
+        found = self._column_writers(STRING if schema is None else schema).write(values)
+        if found is None:
             return None
         if not self._enveloped:
-            return quoted_column(values, "", "")
+            return found.cast(pa.binary())
         head = "null" if schema is None else self._heads(schema)
-        return quoted_column(values, f'{{"schema":{head},"payload":', "}")
+        return joined([f'{{"schema":{head},"payload":', found, "}"]).cast(pa.binary())
 
     def columns_to_connect(self, topic: str, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
         """See `ColumnsConverter`: strings only, whose envelopes all begin with the same bytes."""

@@ -1,4 +1,4 @@
-"""Many strings at once between JSON and plain text, in Arrow: what the converters' column methods are made of.
+"""Many strings at once, in Arrow: what the converters' column methods are made of.
 
 Every function answers None where the strings have to be gone through one by one; the results are the same either way.
 """
@@ -14,11 +14,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["as_strings", "is_plain_string", "quoted_column", "unquoted_column"]
+__all__ = ["as_strings", "is_plain_string", "octets_of", "unquoted_column"]
 
 _BLANK, _QUOTE, _BACKSLASH = 0x20, 0x22, 0x5C
-_FOUR_BYTES = 0xF0
-"""The first byte of a character beyond 16 bits."""
 
 
 def is_plain_string(schema: Schema | None) -> bool:
@@ -36,7 +34,7 @@ def as_strings(data: pa.Array) -> pa.Array | None:
         return None
 
 
-def _octets(values: pa.Array) -> NDArray[np.uint8]:
+def octets_of(values: pa.Array) -> NDArray[np.uint8]:
     """Return all bytes of a column of strings or bytes, one value's behind the other's."""
     import numpy as np
 
@@ -45,30 +43,6 @@ def _octets(values: pa.Array) -> NDArray[np.uint8]:
         return np.zeros(0, np.uint8)
     bounds = np.frombuffer(offsets, np.int32, len(values) + 1, 4 * values.offset)
     return np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]]
-
-
-def quoted_column(values: pa.Array, before: str, behind: str) -> pa.Array | None:
-    """Return each string as JSON's between two texts, in bytes; None where one needs more than backslashes.
-
-    Jackson writes control characters as digits or letters, and so what lies beyond 16 bits.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if values.null_count:
-        return None
-    octets = _octets(values)
-    if (octets < _BLANK).any() or (octets >= _FOUR_BYTES).any():
-        return None
-    found = values.cast(pa.binary())
-    if (octets == _BACKSLASH).any():
-        found = pc.replace_substring(found, b"\\", b"\\\\")
-    if (octets == _QUOTE).any():
-        found = pc.replace_substring(found, b'"', b'\\"')
-    head, tail = (before + '"').encode(), ('"' + behind).encode()
-    return pc.binary_join_element_wise(
-        pa.scalar(head, pa.binary()), found, pa.scalar(tail, pa.binary()), pa.scalar(b"", pa.binary())
-    )
 
 
 def unquoted_column(data: pa.Array, before: bytes, behind: bytes) -> pa.Array | None:
@@ -84,7 +58,7 @@ def unquoted_column(data: pa.Array, before: bytes, behind: bytes) -> pa.Array | 
     if not (pc.all(pc.equal(starts, head)).as_py() and pc.all(pc.equal(ends, tail)).as_py()):
         return None
     inner = pc.binary_slice(data, len(head), -len(tail))
-    octets = _octets(inner)
+    octets = octets_of(inner)
     if (octets < _BLANK).any() or (octets == _QUOTE).any() or (octets == _BACKSLASH).any():
         return None
     return as_strings(inner)

@@ -1,5 +1,6 @@
 """Connect's data: schemas, structs, logical types, and values as text. Pure."""
 
+from ottla.connect.data.arrow import scalar_type, values_of_column
 from ottla.connect.data.builder import (
     BOOLEAN,
     BYTES,
@@ -87,9 +88,11 @@ __all__ = [
     "infer_schema",
     "java_text",
     "parse_value",
+    "scalar_type",
     "schema_type_of",
     "time_of_ms",
     "timestamp_of_ms",
     "to_text",
     "validate_value",
+    "values_of_column",
 ]

@@ -52,6 +52,13 @@ class Struct:
         for name, value in {**(values or {}), **named}.items():
             self.put(name, value)
 
+    @classmethod
+    def of(cls, schema: Schema, values: list[Any]) -> Struct:
+        """Return a struct of one value per field that fit by their making: `put` looks at each."""
+        found = object.__new__(cls)
+        found.schema, found.values = schema, values
+        return found
+
     def get(self, name: str) -> Any:
         """Return a field, or its default where it is not set; raises DataError for a name that is no field."""
         field = self._look_up(name)

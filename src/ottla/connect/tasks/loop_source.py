@@ -28,7 +28,7 @@ from ottla.connect.tasks.error_handler import ErrorHandler, Failed, StoppingErro
 from ottla.connect.tasks.interface import TaskPort, TaskSpec
 from ottla.connect.tasks.metrics import Average, SampleWindow, TaskMetrics, Total, flat
 from ottla.connect.tasks.offsets_topic import OffsetsTopic
-from ottla.connect.tasks.pipeline import FailedSource, SourcePipeline, converts_columns
+from ottla.connect.tasks.pipeline import FailedSource, Headers, SourcePipeline, converts_columns
 from ottla.connect.tasks.plugins import TaskPlugins, equip
 from ottla.connect.tasks.producer import Outcome, RowChunk, TaskProducer
 from ottla.connect.tasks.reach import TCP, Reach
@@ -59,13 +59,14 @@ WORKER_TASK = "org.apache.kafka.connect.runtime.WorkerSourceTask"
 Columns = SourceColumns
 Polled = list[SourceRecord | Columns | SourceBatch]
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+_ONE_BY_ONE = object()
 
 
 class _Context:
     """The task's `SourceTaskContext`."""
 
-    def __init__(self, configs: Mapping[str, str], offsets: SourceOffsets) -> None:
-        self._configs, self._offsets = configs, offsets
+    def __init__(self, configs: Mapping[str, str], offsets: SourceOffsets, *, takes_columns: bool) -> None:
+        self._configs, self._offsets, self._takes_columns = configs, offsets, takes_columns
 
     @property
     def configs(self) -> Mapping[str, str]:
@@ -78,6 +79,10 @@ class _Context:
     @property
     def transaction(self) -> TransactionContext | None:
         return self._offsets.transaction
+
+    @property
+    def takes_columns(self) -> bool:
+        return self._takes_columns
 
 
 class SourceLoop:
@@ -191,7 +196,8 @@ class SourceLoop:
         if self._errors.dead_letters:
             ensure_queue(self._admin(), self._errors)
         configs = {key: value for key, value in self._spec.config.items() if value is not None}
-        self._task.context = _Context(configs, self._offsets)
+        takes_columns = self._takes_columns and converts_columns(self._equipment.key)
+        self._task.context = _Context(configs, self._offsets, takes_columns=takes_columns)
         self._started = True
         self._stopper.start()
         self._task.start(configs)
@@ -380,9 +386,10 @@ class SourceLoop:
             self._offsets.submit(None, columns.source_partition, columns.source_offset, count=0)
             self._offsets.dispatched(None, columns.source_partition, columns.source_offset)
             return True
-        values = self._converted(columns)
-        if values is None:
+        converted = self._converted(columns)
+        if converted is None:
             return False
+        values, keys, headers = converted
         self._creator.ensure(columns.topic)
         if columns.partition is not None:
             self._check_partition(columns.topic, columns.partition)
@@ -394,7 +401,8 @@ class SourceLoop:
         token = self._offsets.submit(kept, partition, offset, count=len(values))
         timestamp = columns.timestamp
         now_ms = time.time_ns() // 1_000_000 if timestamp is None or timestamp == -1 else timestamp
-        self._producer.send_columns(columns.topic, values, token, partition=columns.partition, timestamp=now_ms)
+        where: dict[str, Any] = {"partition": columns.partition, "timestamp": now_ms}
+        self._producer.send_columns(columns.topic, values, token, keys=keys, headers=headers, **where)
         self._offsets.dispatched(None, partition, offset)
         return True
 
@@ -413,18 +421,30 @@ class SourceLoop:
         self._offsets.dispatched(None, partition, offset)
         return True
 
-    def _converted(self, columns: Columns) -> Any:
-        """Return the bytes of all values, None where they have to be converted one by one."""
+    def _converted(self, columns: Columns) -> tuple[Any, Any, Headers | None] | None:
+        """Return the bytes of all values and keys, and headers; None where they have to be converted one by one."""
         converter: Any = self._equipment.value
         if not self._takes_columns or (columns.timestamp or 0) < -1:
             return None
         try:
-            if self._equipment.key.from_connect(columns.topic, None, None) is not None:
+            keys = self._converted_keys(columns)
+            values = converter.columns_from_connect(columns.topic, columns.schema, columns.values)
+            if keys is _ONE_BY_ONE or values is None:
                 return None
-            found = converter.columns_from_connect(columns.topic, columns.schema, columns.values)
+            headers = self._pipeline.headers(columns.topic, columns.headers) if columns.headers else None
         except Exception:  # the same is met again one by one, and handled there
             return None
-        return None if found is None else binary(found)
+        return binary(values), keys, headers
+
+    def _converted_keys(self, columns: Columns) -> Any:
+        """Return the bytes of all keys, None for none, `_ONE_BY_ONE` where they have to be converted one by one."""
+        converter: Any = self._equipment.key
+        if columns.keys is None:
+            return None if converter.from_connect(columns.topic, None, None) is None else _ONE_BY_ONE
+        if not converts_columns(converter):
+            return _ONE_BY_ONE
+        found = converter.columns_from_connect(columns.topic, columns.key_schema, columns.keys)
+        return _ONE_BY_ONE if found is None else binary(found)
 
     def _hand_over(self) -> None:
         """Hand gathered rows to the producer."""
@@ -486,8 +506,9 @@ class SourceLoop:
             self._send_error = self._send_error or error
             return
         if outcome.tokens is None:
-            rows = outcome.token.record.slice(outcome.first_row, outcome.count).records()
-            refused = [(outcome.token, each) for each in rows]
+            whole, rows = outcome.token.record, outcome.rows
+            part = whole.slice(outcome.first_row, outcome.count) if rows is None else whole.take(rows)
+            refused = [(outcome.token, each) for each in part.records()]
         else:
             refused = [(each, each.record) for each in outcome.tokens]
         for token, record in refused:

@@ -15,7 +15,7 @@ from ottla.connect.tasks.error_handler import ErrorHandler, SkippedError
 from ottla.connect.tasks.plugins import TaskPlugins
 from ottla.connect.tasks.submitted import Submitted
 
-__all__ = ["FailedSource", "RawRecord", "SinkPipeline", "SourcePipeline", "converts_columns"]
+__all__ = ["FailedSource", "Headers", "RawRecord", "SinkPipeline", "SourcePipeline", "converts_columns"]
 
 Headers = list[tuple[str, bytes | None]]
 SourceRow = tuple[SourceRecord, bytes | None, bytes | None, Headers | None]
@@ -170,10 +170,14 @@ class SourcePipeline:
             self._known_headers = record.topic or "", record.headers, found
         return found
 
+    def headers(self, topic: str, headers: Iterable[Header]) -> Headers:
+        """Return the bytes of headers that many records have; raises whatever the converter does."""
+        convert = self._headers.from_header
+        return [(each.key, convert(topic, each.key, each.schema, each.value)) for each in headers]
+
     def _newly_converted_headers(self, original: SourceRecord, record: SourceRecord) -> Headers:
         def convert() -> Headers:
-            topic, convert_one = record.topic or "", self._headers.from_header
-            return [(each.key, convert_one(topic, each.key, each.schema, each.value)) for each in record.headers]
+            return self.headers(record.topic or "", record.headers)
 
         try:
             return convert()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from ottla.base import KafkaError, TopicPartition
@@ -111,7 +112,7 @@ class RowChunk:
         if self.has_headers:
             first = self.headers[0]
             if all(each is first for each in self.headers):  # as of tasks that give every record the same
-                headers = _header_column([first]).take(pa.nulls(len(self), pa.int32()).fill_null(0))
+                headers = _same_headers(first, len(self))
             else:
                 headers = _header_column(self.headers)
         return Rows(
@@ -127,10 +128,16 @@ def _header_column(headers: Sequence[Headers | None]) -> pa.Array:
     return pa.array([[{"key": key, "value": value} for key, value in each or ()] for each in headers], HEADERS)
 
 
+def _same_headers(headers: Headers | None, count: int) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), _header_column([headers]))
+
+
 @dataclass(slots=True, eq=False)
 class _ColumnChunk:
     topic: str
     values: pa.Array
+    keys: pa.Array | None
+    headers: Headers | None
     partition: int | None
     timestamp: int
     token: Any
@@ -140,7 +147,11 @@ class _ColumnChunk:
         return len(self.values)
 
     def rows(self) -> Rows:
-        return Rows(self.values)
+        headers = _same_headers(self.headers, len(self)) if self.headers else None
+        keys = self.keys
+        if keys is None or self.partition is None:
+            return Rows(self.values, keys, headers)
+        return Rows(self.values, keys, headers, pa.repeat(pa.scalar(self.partition, pa.int32()), len(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +195,10 @@ class Outcome:
     """One per row; None for rows of columns, which share `token`."""
 
     token: Any
-    first_row: int
-    """Of columns: which of its rows is the first of these."""
+    rows: pa.Array | None
+    """Of columns: which of its rows these are; None for those from `first_row` on, as of batches."""
 
+    first_row: int
     count: int
     base_offset: int
     """-1 where the broker does not say."""
@@ -203,6 +215,7 @@ class _Piece:
     first_row: int
     count: int
     size: int
+    rows: pa.Array | None = None
 
     def size_of(self, first: int, count: int) -> int:
         """Return the share of some of its rows; those of all parts together are its size."""
@@ -279,11 +292,23 @@ class TaskProducer:
             self._submit(chunk)
 
     def send_columns(
-        self, topic: str, values: pa.Array, token: Any, *, partition: int | None = None, timestamp: int
+        self,
+        topic: str,
+        values: pa.Array,
+        token: Any,
+        *,
+        keys: pa.Array | None = None,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timestamp: int,
     ) -> None:
-        """Send one `pa.binary()` value per row, all to the same partition; waits as `send` does."""
+        """Send one `pa.binary()` value per row; waits as `send` does.
+
+        Rows go to `partition`, else where their keys belong; without keys to the same partition, all of them.
+        """
         if len(values):
-            self._submit(_ColumnChunk(topic, values, partition, timestamp, token, values.nbytes))
+            size = values.nbytes + (0 if keys is None else keys.nbytes)
+            self._submit(_ColumnChunk(topic, values, keys, headers, partition, timestamp, token, size))
 
     def send_batch(self, batch: SourceBatch, token: Any) -> None:
         """Send records as they stand in a batch; waits as `send` does."""
@@ -431,8 +456,10 @@ class TaskProducer:
         self, chunk: RowChunk | _ColumnChunk, placed: Placed, target: TopicRows
     ) -> Iterator[tuple[EncodedBatch, _Piece, int]]:
         tokens, token, now_ms = None, None, 0
+        rows = None
         if isinstance(chunk, _ColumnChunk):
             token, now_ms = chunk.token, chunk.timestamp
+            rows = None if placed.order is None else pa.array(placed.order)
         else:
             tokens = chunk.tokens if placed.order is None else [chunk.tokens[row] for row in placed.order.tolist()]
         first, share = 0, chunk.size / max(len(chunk), 1)
@@ -442,7 +469,8 @@ class TaskProducer:
             size = round(share * last) - charged
             charged += size
             mine = None if tokens is None else tokens[first:last]
-            yield encoded, _Piece(mine, token, first, encoded.count, size), now_ms
+            places = None if rows is None else rows.slice(first, encoded.count)
+            yield encoded, _Piece(mine, token, first, encoded.count, size, places), now_ms
             first = last
 
     def _settle(self, found: SettledBatch) -> None:
@@ -451,11 +479,11 @@ class TaskProducer:
         tokens = piece.tokens
         if tokens is not None and count != piece.count:
             tokens = tokens[first : first + count]
+        rows = None if piece.rows is None else piece.rows.slice(first, count)
         topic, partition = found.partition
+        first_row, base, error = piece.first_row + first, found.base_offset, found.error
         self.outcomes.append(
-            Outcome(
-                topic, partition, tokens, piece.token, piece.first_row + first, count, found.base_offset, found.error
-            )
+            Outcome(topic, partition, tokens, piece.token, rows, first_row, count, base, error),
         )
         self._count_settled(count, piece.size_of(first, count))
 

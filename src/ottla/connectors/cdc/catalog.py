@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+import select
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.connect import ConnectError, DataError
 from ottla.connectors.cdc.column_kinds import ColumnKind, ColumnType
+from ottla.connectors.cdc.replication import LOOK_SECONDS, is_ready
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
 __all__ = ["Catalog", "CatalogColumn", "CatalogTable", "TableId", "default_of"]
 
+COPIED_BYTES_MAX: Final = 4 << 20
+"""Rows that are handed on together are no more than these bytes, but for one that is larger itself."""
 _TABLES: Final = """
 select c.oid, n.nspname, c.relname, c.relkind = 'p' or c.relispartition
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -137,6 +142,49 @@ class Catalog:
         if result.status != pq.ExecStatus.TUPLES_OK:
             raise ConnectError(f"The database cannot be read: {result.error_message.decode(errors='replace').strip()}")
         return [[result.get_value(row, column) for column in range(result.nfields)] for row in range(result.ntuples)]
+
+    def copied(self, query: str, rows_max: int) -> Iterator[list[bytes]]:
+        """Yield a query's rows as lines of CSV (`COPY`), so many at once; raises ConnectError in the server's words.
+
+        Nothing else can be asked before all of them are read.
+        """
+        from psycopg import Error
+
+        try:
+            yield from self._copied(query, rows_max)
+        except Error as error:
+            with suppress(Error):
+                while self._connection.pgconn.get_result() is not None:
+                    pass
+            raise ConnectError(f"The database cannot be read: {error}") from error
+
+    def _copied(self, query: str, rows_max: int) -> Iterator[list[bytes]]:
+        from psycopg import pq
+
+        connection = self._connection.pgconn
+        result = connection.exec_(f"copy ({query}) to stdout with (format csv)".encode())
+        rows: list[bytes] = []
+        size = 0
+        while result.status == pq.ExecStatus.COPY_OUT:
+            read, data = connection.get_copy_data(1)
+            if read > 0:
+                rows.append(bytes(data))
+                size += read
+                if len(rows) >= rows_max or size >= COPIED_BYTES_MAX:
+                    yield rows
+                    rows, size = [], 0
+            elif read == 0:
+                if is_ready(connection.socket, select.POLLIN, LOOK_SECONDS):
+                    connection.consume_input()
+            elif (ended := connection.get_result()) is not None:
+                result = ended
+        words = result.error_message.decode(errors="replace").strip()
+        while connection.get_result() is not None:
+            pass
+        if result.status != pq.ExecStatus.COMMAND_OK:
+            raise ConnectError(f"The database cannot be read: {words}")
+        if rows:
+            yield rows
 
     def run(self, statement: str) -> None:
         """Run what gives no rows; raises ConnectError in the server's words."""

@@ -29,7 +29,7 @@ from ottla.connect.data import (
     time_of_ms,
     timestamp_of_ms,
 )
-from ottla.connectors.cdc import clock, geometry
+from ottla.connectors.cdc import clock, column_arrays, geometry
 
 __all__ = ["ColumnKind", "ColumnType", "KindSettings", "binary_writer", "kind_of", "takes_default"]
 
@@ -100,6 +100,8 @@ class ColumnKind:
     """What null is written as: something else where the column is masked."""
     of_default: Parse | None = None
     """How a constant default is read, where that is not as values are: the server has not given it its scale yet."""
+    column: Callable[[Any], Any] | None = None
+    """Makes an Arrow array of a column of texts, with the values that `parse` makes of them; None for one by one."""
 
 
 def kind_of(type_: ColumnType, settings: KindSettings) -> ColumnKind | None:
@@ -126,8 +128,10 @@ _WITH_DEFAULT: Final = frozenset(
 # -- numbers
 
 
-def _plain(make: Make, parse: Callable[[str], Any], zero: Any) -> Callable[[ColumnType, KindSettings], ColumnKind]:
-    kind = ColumnKind(make, lambda raw: parse(raw.decode()), zero=zero)
+def _plain(
+    make: Make, parse: Callable[[str], Any], zero: Any, column: Callable[[Any], Any] | None = None
+) -> Callable[[ColumnType, KindSettings], ColumnKind]:
+    kind = ColumnKind(make, lambda raw: parse(raw.decode()), zero=zero, column=column)
     return lambda type_, settings: kind
 
 
@@ -137,9 +141,12 @@ def _numeric(type_: ColumnType, settings: KindSettings) -> ColumnKind:
     step = Decimal((0, (1,), -scale))
     if settings.decimal == "string":
         scaled = None if type_.modifier < 0 else lambda raw: str(_finite(raw).quantize(step, context=_WIDE))
-        return ColumnKind(SchemaBuilder.string, bytes.decode, settings.placeholder, "0", of_default=scaled)
+        as_text = column_arrays.texts
+        return ColumnKind(
+            SchemaBuilder.string, bytes.decode, settings.placeholder, "0", of_default=scaled, column=as_text
+        )
     if settings.decimal == "double":
-        return ColumnKind(SchemaBuilder.float64, float, zero=0.0)
+        return ColumnKind(SchemaBuilder.float64, float, zero=0.0, column=column_arrays.doubles)
     if type_.modifier < 0:
         return ColumnKind(_variable_builder, _variable, zero=_variable(b"0"))
 
@@ -150,7 +157,7 @@ def _numeric(type_: ColumnType, settings: KindSettings) -> ColumnKind:
         found = _finite(raw)
         return found if found.as_tuple().exponent == -scale else found.quantize(step, context=_WIDE)
 
-    return ColumnKind(make, parse, zero=Decimal(0).quantize(step))
+    return ColumnKind(make, parse, zero=Decimal(0).quantize(step), column=column_arrays.decimals(scale))
 
 
 def _finite(raw: bytes) -> Decimal:
@@ -213,23 +220,30 @@ def _text(name: str | None = None) -> Callable[[ColumnType, KindSettings], Colum
     def make() -> SchemaBuilder:
         return SchemaBuilder.string() if name is None else SchemaBuilder.string().name(name).version(1)
 
-    return lambda type_, settings: ColumnKind(make, bytes.decode, settings.placeholder, "")
+    return lambda type_, settings: ColumnKind(make, bytes.decode, settings.placeholder, "", column=column_arrays.texts)
 
 
 def _uuid(type_: ColumnType, settings: KindSettings) -> ColumnKind:
     zero = "00000000-0000-0000-0000-000000000000"
-    return ColumnKind(lambda: _named(SchemaBuilder.string(), "data.Uuid"), bytes.decode, zero=zero)
+
+    def make() -> SchemaBuilder:
+        return _named(SchemaBuilder.string(), "data.Uuid")
+
+    return ColumnKind(make, bytes.decode, zero=zero, column=column_arrays.texts)
 
 
 def _json(type_: ColumnType, settings: KindSettings) -> ColumnKind:
-    return ColumnKind(lambda: _named(SchemaBuilder.string(), "data.Json"), bytes.decode, settings.placeholder, "{}")
+    def make() -> SchemaBuilder:
+        return _named(SchemaBuilder.string(), "data.Json")
+
+    return ColumnKind(make, bytes.decode, settings.placeholder, "{}", column=column_arrays.texts)
 
 
 def _enum(type_: ColumnType, settings: KindSettings) -> ColumnKind:
     def make() -> SchemaBuilder:
         return _named(SchemaBuilder.string(), "data.Enum").parameter("allowed", ",".join(type_.labels))
 
-    return ColumnKind(make, bytes.decode, settings.placeholder, "")
+    return ColumnKind(make, bytes.decode, settings.placeholder, "", column=column_arrays.texts)
 
 
 def _named(builder: SchemaBuilder, name: str) -> SchemaBuilder:
@@ -329,7 +343,10 @@ def _date(type_: ColumnType, settings: KindSettings) -> ColumnKind:
             zero=_far_date(0),
         )
     return ColumnKind(
-        lambda: _named(SchemaBuilder.int32(), "time.Date"), lambda raw: clock.date_days(raw.decode()), zero=0
+        lambda: _named(SchemaBuilder.int32(), "time.Date"),
+        lambda raw: clock.date_days(raw.decode()),
+        zero=0,
+        column=column_arrays.dates,
     )
 
 
@@ -344,7 +361,7 @@ def _far_timestamp(ms: int) -> Any:
     try:
         return timestamp_of_ms(ms)
     except DataError:
-        return FarTimestamp(ms)
+        return FarTimestamp(ms * 1000)
 
 
 def _iso(name: str) -> Make:
@@ -370,8 +387,8 @@ def _timestamp(type_: ColumnType, settings: KindSettings) -> ColumnKind:
     if settings.time == "nanoseconds":
         return _whole("NanoTimestamp", lambda raw: _bounded(us(raw) * 1000))
     if settings.time != "microseconds" and 0 <= type_.modifier <= 3:
-        return _whole("Timestamp", lambda raw: _scaled(us(raw), 1000))
-    return _whole("MicroTimestamp", us)
+        return _whole("Timestamp", lambda raw: _scaled(us(raw), 1000), column=column_arrays.milliseconds)
+    return _whole("MicroTimestamp", lambda raw: _bounded(us(raw)), column=column_arrays.microseconds)
 
 
 def _iso_or_infinity(raw: bytes) -> str:
@@ -384,12 +401,15 @@ def _scaled(us: int, by: int) -> int:
     return us if us in (clock.INFINITY, -clock.INFINITY - 1) else us // by
 
 
-def _bounded(ns: int) -> int:
-    return max(-clock.INFINITY - 1, min(ns, clock.INFINITY))
+def _bounded(number: int) -> int:
+    """Return a number that 64 bits hold: PostgreSQL's last years in microseconds since 1970 are beyond them."""
+    return max(-clock.INFINITY - 1, min(number, clock.INFINITY))
 
 
-def _whole(name: str, parse: Parse, begin: Make = SchemaBuilder.int64) -> ColumnKind:
-    return ColumnKind(lambda: _named(begin(), f"time.{name}"), parse, zero=0)
+def _whole(
+    name: str, parse: Parse, begin: Make = SchemaBuilder.int64, column: Callable[[Any], Any] | None = None
+) -> ColumnKind:
+    return ColumnKind(lambda: _named(begin(), f"time.{name}"), parse, zero=0, column=column)
 
 
 def _time(type_: ColumnType, settings: KindSettings) -> ColumnKind:
@@ -411,7 +431,10 @@ def _time(type_: ColumnType, settings: KindSettings) -> ColumnKind:
 
 def _timestamptz(type_: ColumnType, settings: KindSettings) -> ColumnKind:
     return ColumnKind(
-        _iso("ZonedTimestamp"), lambda raw: clock.zoned_text(raw.decode()), zero="1970-01-01T00:00:00.000000Z"
+        _iso("ZonedTimestamp"),
+        lambda raw: clock.zoned_text(raw.decode()),
+        zero="1970-01-01T00:00:00.000000Z",
+        column=column_arrays.zoned_texts,
     )
 
 
@@ -482,13 +505,13 @@ def _unknown(settings: KindSettings) -> ColumnKind:
 
 _STRING = _text()
 _BY_OID: Final[Mapping[int, Callable[[ColumnType, KindSettings], ColumnKind]]] = {
-    16: _plain(SchemaBuilder.boolean, lambda text: text == "t", False),
-    20: _plain(SchemaBuilder.int64, int, 0),
-    21: _plain(SchemaBuilder.int16, int, 0),
-    23: _plain(SchemaBuilder.int32, int, 0),
-    26: _plain(SchemaBuilder.int64, int, 0),
+    16: _plain(SchemaBuilder.boolean, lambda text: text == "t", False, column_arrays.booleans),
+    20: _plain(SchemaBuilder.int64, int, 0, column_arrays.whole(64)),
+    21: _plain(SchemaBuilder.int16, int, 0, column_arrays.whole(16)),
+    23: _plain(SchemaBuilder.int32, int, 0, column_arrays.whole(32)),
+    26: _plain(SchemaBuilder.int64, int, 0, column_arrays.whole(64)),
     700: _plain(SchemaBuilder.float32, float, 0.0),
-    701: _plain(SchemaBuilder.float64, float, 0.0),
+    701: _plain(SchemaBuilder.float64, float, 0.0, column_arrays.doubles),
     790: _money,
     1700: _numeric,
     17: _bytea,

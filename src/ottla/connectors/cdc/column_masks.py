@@ -81,6 +81,7 @@ class ColumnRule:
             unavailable=change(kind.unavailable),
             zero=change(kind.zero),
             null=change(None),
+            column=None,
         )
 
     def _told(self, builder: Callable[[], SchemaBuilder]) -> Callable[[], SchemaBuilder]:

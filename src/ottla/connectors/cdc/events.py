@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ottla.connect import DataError, Header, Schema, SourceRecord
 from ottla.connect.data import (
@@ -19,10 +19,14 @@ from ottla.connect.data import (
     Struct,
 )
 from ottla.connectors.cdc.catalog import TableId
+from ottla.connectors.cdc.column_events import ColumnEvents, ColumnShape
 from ottla.connectors.cdc.column_kinds import ColumnKind
 from ottla.connectors.cdc.column_masks import ColumnRule
 from ottla.connectors.cdc.pgoutput import Unchanged
 from ottla.connectors.cdc.settings import Selection, key_columns, topic_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = [
     "BLOCK",
@@ -153,11 +157,7 @@ class Transaction:
         return made(BLOCK, [self.id, self.total, self.tables[table]])
 
 
-def made(schema: Schema, values: list[Any]) -> Struct:
-    """Return a struct of values that fit by their making: `Struct.put` looks at each."""
-    found = object.__new__(Struct)
-    found.schema, found.values = schema, values
-    return found
+made = Struct.of
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +176,8 @@ class Dialect:
     """A column's default as a value, None where there is none."""
     about: Callable[[TableId, Any], Mapping[str, str]] = lambda table, column: {}
     """What more a column's schema says of it."""
+    source_columns: Callable[[str, TableId, Any, int], Sequence[pa.Array]] | None = None
+    """Makes the columns of `source` of the prefix, a table, moments and how many rows; None where there are no columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +306,42 @@ class TableEvents:
                 "op": STRING,
                 **dict.fromkeys(("ts_ms", "ts_us", "ts_ns"), OPTIONAL_INT64),
             },
+        )
+        self.columns = self._column_events()
+        """What makes many records at once; None where there is no such thing."""
+
+    def _column_events(self) -> ColumnEvents | None:
+        events = self._events
+        source = events.dialect.source_columns
+        if source is None:
+            return None
+        fields = iter(self._row.struct_fields)
+        shapes: list[ColumnShape | None] = []
+        for place, each in enumerate(self._columns):
+            if each is None:
+                shapes.append(None)
+                continue
+            field = next(fields)
+            missing = each.is_required and each.default is None
+            instead = each.kind.zero if missing else each.kind.null
+            shapes.append(ColumnShape(place, field.name, each.kind, field.schema, instead))
+        by_name = {each.name: shape for each, shape in zip(self._columns, shapes, strict=True) if each and shape}
+        key = None
+        if self._key is not None:
+            plain = {each.name: each.plain for each in self._used}
+            named = zip(self._key_names, self._key.struct_fields, strict=True)
+            of_key = [
+                ColumnShape(by_name[name].place, field.name, plain[name], field.schema, by_name[name].instead)
+                for name, field in named
+            ]
+            key = self._key, of_key
+        return ColumnEvents(
+            self.topic,
+            shapes,
+            key,
+            self._envelope,
+            lambda moments, count: source(events.prefix, self.id, moments, count),
+            (events.partition, events.headers),
         )
 
     def _column(self, table: TableId, column: Column) -> _Column | None:

@@ -39,9 +39,9 @@ class CaptureMetrics:
 
     # -- the stream
 
-    def changed(self, operation: str, commit_us: int | None) -> None:
-        """Count a change of the stream that became records: `c`, `u`, `d`, or another; `commit_us` is when it was made."""
-        self._seen[operation if operation in EVENTS else "other"] += 1
+    def changed(self, operation: str, commit_us: int | None, count: int = 1) -> None:
+        """Count changes of the stream that became records: `c`, `u`, `d`, or another; `commit_us` is when they were made."""
+        self._seen[operation if operation in EVENTS else "other"] += count
         self._last_ms = self._now_ms()
         if commit_us is not None:
             self._behind_ms = max(0.0, self._last_ms - commit_us / 1000)
@@ -58,9 +58,9 @@ class CaptureMetrics:
         self._rows, self._began_ms, self._ended_ms = {}, self._now_ms(), None
         self._is_running, self._is_completed, self._is_aborted = True, False, False
 
-    def read(self, table: str) -> None:
-        """Count a row that was read."""
-        self._rows[table] = self._rows.get(table, 0) + 1
+    def read(self, table: str, count: int = 1) -> None:
+        """Count rows that were read."""
+        self._rows[table] = self._rows.get(table, 0) + count
 
     def table_done(self) -> None:
         """Note that a table was read whole."""

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.connect import Schema, SourceRecord
 from ottla.connect.data import INT64, OPTIONAL_BYTES, OPTIONAL_INT64, OPTIONAL_STRING, STRING, Struct
 from ottla.connectors.cdc.catalog import TableId, default_of
+from ottla.connectors.cdc.column_events import same
 from ottla.connectors.cdc.column_kinds import KindSettings, binary_writer, kind_of, takes_default
 from ottla.connectors.cdc.events import BLOCK, INCREMENTAL, SNAPSHOT, VERSION, Dialect, Events, made, struct_schema
 from ottla.connectors.cdc.settings import parts
 from ottla.connectors.cdc.source_types import SourceTypes
 
-__all__ = ["Messages", "Moment", "postgres_dialect"]
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+__all__ = ["Messages", "Moment", "Moments", "postgres_dialect"]
 
 _P: Final = "io.debezium.connector.postgresql"
 _NAME: Final = "postgresql"
@@ -52,20 +58,79 @@ class Moment:
     origin_lsn: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Where and when changes of many rows were made: one number for all of them, or one for each."""
+
+    lsns: NDArray[np.int64] | int
+    commit_us: NDArray[np.int64] | int
+    xids: NDArray[np.int64] | int | None
+    last_commit_lsns: NDArray[np.int64] | int | None
+    snapshot: Sequence[str] | str = "false"
+
+
+def _numbers(found: Any, count: int) -> pa.Array:
+    import pyarrow as pa
+
+    return same(found, pa.int64(), count) if found is None or isinstance(found, int) else pa.array(found, pa.int64())
+
+
+def _sequences(moments: Moments, count: int) -> pa.Array:
+    """Return the texts of `sequence`."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    last, lsns = moments.last_commit_lsns, moments.lsns
+    if isinstance(lsns, int) and (last is None or isinstance(last, int)):
+        return same(_sequence(last, lsns), pa.string(), count)
+    parts: list[Any] = [
+        each if isinstance(each, str) else pa.array(each, pa.int64()).cast(pa.string())
+        for each in (
+            *(
+                '["' if last is not None else "[",
+                "null" if last is None else str(last) if isinstance(last, int) else last,
+            ),
+            *('","' if last is not None else ',"', str(lsns) if isinstance(lsns, int) else lsns),
+            '"]',
+        )
+    ]
+    given = [pa.scalar(each, pa.string()) if isinstance(each, str) else each for each in parts]
+    return pc.binary_join_element_wise(*given, pa.scalar("", pa.string()))
+
+
+def _sequence(last: int | None, lsn: int) -> str:
+    before = "null" if last is None else f'"{last}"'
+    return f'[{before},"{lsn}"]'
+
+
 def postgres_dialect(settings: Mapping[str, Any], kinds: KindSettings) -> Dialect:
     """Return what is PostgreSQL's own in records."""
     database: str = settings["database.dbname"]
 
     def source_values(prefix: str, moment: Moment, table: TableId | None) -> list[Any]:
-        last = "null" if moment.last_commit_lsn is None else f'"{moment.last_commit_lsn}"'
         # what is read between marks stands nowhere in the log
         lsn = None if moment.snapshot == INCREMENTAL else moment.lsn
         us = moment.commit_us
         return [
             *(VERSION, _NAME, prefix, us // 1000, moment.snapshot, database),
-            *(f'[{last},"{moment.lsn}"]', us, us * 1000),
+            *(_sequence(moment.last_commit_lsn, moment.lsn), us, us * 1000),
             *(("", "") if table is None else (table.schema, table.table)),
             *(moment.xid, lsn, None, moment.origin, moment.origin_lsn),
+        ]
+
+    def source_columns(prefix: str, table: TableId, moments: Moments, count: int) -> list[pa.Array]:
+        import pyarrow as pa
+
+        us: Any = moments.commit_us
+        marks = moments.snapshot
+        snapshot = same(marks, pa.string(), count) if isinstance(marks, str) else pa.array(marks, pa.string())
+        return [
+            *(same(each, pa.string(), count) for each in (VERSION, _NAME, prefix)),
+            *(_numbers(us // 1000, count), snapshot, same(database, pa.string(), count)),
+            *(_sequences(moments, count), _numbers(us, count), _numbers(us * 1000, count)),
+            *(same(each, pa.string(), count) for each in (table.schema, table.table)),
+            *(_numbers(moments.xids, count), _numbers(moments.lsns, count), _numbers(None, count)),
+            *(same(None, pa.string(), count), _numbers(None, count)),
         ]
 
     types = SourceTypes.of(
@@ -75,6 +140,7 @@ def postgres_dialect(settings: Mapping[str, Any], kinds: KindSettings) -> Dialec
         *(_NAME, SOURCE, source_values, lambda type_: kind_of(type_, kinds)),
         lambda column, kind: default_of(column.default, kind) if takes_default(column.type) else None,
         types.parameters,
+        source_columns,
     )
 
 

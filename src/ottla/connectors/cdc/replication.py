@@ -20,14 +20,15 @@ __all__ = [
     "Keepalive",
     "ReplicationStream",
     "ServerAwayError",
-    "XLogData",
     "conninfo_of",
+    "is_ready",
     "literal",
     "lsn_of",
     "lsn_text",
     "quoted",
 ]
 
+_XLOG_DATA: Final = ord("w")
 _DATA, _ALIVE, _STATUS = Struct(">QQq"), Struct(">QqB"), Struct(">cQQQqB")
 LOOK_SECONDS: Final = 0.2
 """Between two looks whether to stop, while nothing comes."""
@@ -36,14 +37,6 @@ GUCS: Final = (
     "-c client_encoding=UTF8"
 )
 """How values are printed, in the stream and in the snapshot alike."""
-
-
-@dataclass(frozen=True, slots=True)
-class XLogData:
-    """One message of the output plugin; `lsn` is where it stands in the log, 0 for what stands nowhere."""
-
-    lsn: int
-    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +65,13 @@ def quoted(name: str) -> str:
 def literal(text: str) -> str:
     """Return a string of SQL."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def is_ready(number: int, events: int, wait_s: float) -> bool:
+    """Return whether a socket can be read or written by now; `poll`, since `select` takes no numbers beyond 1,023."""
+    poll = select.poll()
+    poll.register(number, events)
+    return bool(poll.poll(wait_s * 1000))
 
 
 class ServerAwayError(ConnectError):
@@ -108,10 +108,11 @@ class ReplicationStream:
         self._confirmed = self._received = lsn
         self._connection.nonblocking = 1
 
-    def read(self, most: int, wait_s: float) -> list[XLogData | Keepalive]:
+    def read(self, most: int, wait_s: float) -> list[bytes | Keepalive]:
         """Return what has come, up to so many messages; waits so long where nothing has. Raises ServerAwayError.
 
-        What comes while it reads is taken along, since a poll costs more than a message.
+        A message of the output plugin is given whole, behind the 25 bytes that `XLogData` has before it. What comes while
+        it reads is taken along, since a poll costs more than a message.
         """
         from psycopg import OperationalError
 
@@ -120,13 +121,18 @@ class ReplicationStream:
         except OperationalError as error:
             raise ServerAwayError(f"The replication stream is broken: {error}") from error
 
-    def _read(self, most: int, wait_s: float) -> list[XLogData | Keepalive]:
-        found: list[XLogData | Keepalive] = []
+    def _read(self, most: int, wait_s: float) -> list[bytes | Keepalive]:
+        found: list[bytes | Keepalive] = []
         until_s = time.monotonic() + wait_s
+        get = self._connection.get_copy_data
         while len(found) < most and not self._stopping.is_set():
-            size, data = self._connection.get_copy_data(1)
+            size, data = get(1)
             if size > 0:
-                self._take(bytes(data), found)
+                message = bytes(data)
+                if message[0] == _XLOG_DATA:
+                    found.append(message)
+                else:
+                    self._take_keepalive(message, found)
                 continue
             if size < 0:
                 raise ServerAwayError(f"The replication stream has ended{self._why()}")
@@ -135,18 +141,18 @@ class ReplicationStream:
             if not found and left_s <= 0:
                 break
             wait_s = min(left_s, self._status_interval_s, LOOK_SECONDS)
-            if select.select([self._connection.socket], [], [], wait_s)[0]:
+            if is_ready(self._connection.socket, select.POLLIN, wait_s):
                 self._connection.consume_input()
             elif found:
                 break
+        last = next((each for each in reversed(found) if isinstance(each, bytes)), None)
+        if last is not None:
+            begin, end, _ = _DATA.unpack_from(last, 1)
+            self._received = max(self._received, begin, end)
         return found
 
-    def _take(self, data: bytes, found: list[XLogData | Keepalive]) -> None:
-        if data[:1] == b"w":
-            begin, end, _ = _DATA.unpack_from(data, 1)
-            self._received = max(self._received, begin, end)
-            found.append(XLogData(begin, data[25:]))
-        elif data[:1] == b"k":
+    def _take_keepalive(self, data: bytes, found: list[bytes | Keepalive]) -> None:
+        if data[:1] == b"k":
             end, _, wants_reply = _ALIVE.unpack_from(data, 1)
             self._received = max(self._received, end)
             found.append(Keepalive(end))
@@ -169,7 +175,7 @@ class ReplicationStream:
         self._connection.put_copy_data(_STATUS.pack(b"r", self._received, self._confirmed, self._confirmed, clock, 0))
         deadline_s = at_s + 10.0
         while self._connection.flush() and time.monotonic() < deadline_s:
-            select.select([], [self._connection.socket], [], 1.0)
+            is_ready(self._connection.socket, select.POLLOUT, 1.0)
 
     def _why(self) -> str:
         words = self._connection.error_message.decode(errors="replace").strip()

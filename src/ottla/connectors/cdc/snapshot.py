@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
-from ottla.connect import SourceRecord
+from ottla.connect import ConnectError, SourceColumns, SourceRecord
 from ottla.connectors.cdc.catalog import Catalog, CatalogTable
-from ottla.connectors.cdc.events import Events
+from ottla.connectors.cdc.events import Events, Row, TableEvents
 from ottla.connectors.cdc.metrics import CaptureMetrics
 from ottla.connectors.cdc.notifications import INITIAL, Notifications
 from ottla.connectors.cdc.positions import SeenTransactions
-from ottla.connectors.cdc.postgres_events import Moment
+from ottla.connectors.cdc.postgres_events import Moment, Moments
+from ottla.connectors.cdc.raw_columns import columns_of_csv
 from ottla.connectors.cdc.replication import lsn_of, quoted
 from ottla.connectors.cdc.signals import Request
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 __all__ = ["Snapshot", "blocking_of", "blocking_offset"]
 
+PIECE_ROWS_MAX: Final = 4096
+"""Rows that are made at once: so that the first are sent while the next are made."""
 _BLOCKING = "blocking_snapshot_collections"
 
 
@@ -56,51 +64,95 @@ class Snapshot:
             )
         )
 
-    def records(self) -> Iterator[SourceRecord]:
-        """Yield each row's record, marked as Debezium marks the first and last of a table and of all."""
+    def records(self, *, in_columns: bool = False) -> Iterator[SourceRecord | SourceColumns]:
+        """Yield each row's record, marked as Debezium marks the first and last of a table and of all.
+
+        With `in_columns` those of many rows are made at once, wherever their table allows it.
+        """
         self._metrics.snapshot_began(len(self._tables))
         tell, names = self._notifications.tell, [str(each.id) for each in self._tables]
         tell(INITIAL, "STARTED")
         tell(INITIAL, "DATA_COLLECTIONS_RESOLVED", tables=names)
-        waiting: SourceRecord | None = None
+        waiting: _Piece | None = None
         for table in self._tables:
             tell(INITIAL, "IN_PROGRESS", tables=names, current_collection_in_progress=table.id)
-            is_first, count = True, 0
-            for record in self._rows(table):
-                if waiting is not None:
-                    yield waiting
-                    mark = "first_in_data_collection" if is_first else "true"
+            count = 0
+            for piece in self._pieces(table, in_columns=in_columns):
+                if waiting is None:
+                    piece.first = "first"
                 else:
-                    mark = "first"
-                _mark(record, mark)
-                waiting, is_first, count = record, False, count + 1
-                self._metrics.read(str(table.id))
+                    yield from self._made(waiting)
+                    piece.first = "true" if count else "first_in_data_collection"
+                count += piece.count
+                waiting = piece
+                self._metrics.read(str(table.id), piece.count)
             self._metrics.table_done()
             done: dict[str, Any] = {"scanned_collection": table.id, "total_rows_scanned": count, "status": "SUCCEEDED"}
             tell(INITIAL, "TABLE_SCAN_COMPLETED", tables=names, **done)
-            if waiting is not None and not is_first and waiting.value["source"]["snapshot"] != "first":
-                _mark(waiting, "last_in_data_collection")
+            if waiting is not None and count:
+                waiting.last = "last_in_data_collection"
         if waiting is not None:
-            _mark(waiting, "last")
-            yield waiting
-        self._catalog.run("commit")
+            waiting.last = "last"
+            yield from self._made(waiting)
+        with suppress(ConnectError):  # nothing was written, and everything is read: it is all the same how this ends
+            self._catalog.run("commit")
         self._metrics.snapshot_ended()
         tell(INITIAL, "COMPLETED")
 
-    def _rows(self, table: CatalogTable) -> Iterator[SourceRecord]:
+    def _pieces(self, table: CatalogTable, *, in_columns: bool) -> Iterator[_Piece]:
+        """Yield a table's rows, some at a time."""
         maker = self._events.table(table)
         listed = ", ".join(quoted(each.name) for each in table.columns) or "null"
         name = f"{quoted(table.id.schema)}.{quoted(table.id.table)}"
         condition = self._conditions.get(str(table.id))
-        where = f" where ({condition})" if condition else ""
-        self._catalog.run(f"declare snapshot_rows no scroll cursor for select {listed} from {name}{where}")
+        query = f"select {listed} from {name}" + (f" where ({condition})" if condition else "")
+        if in_columns and maker.columns is not None and maker.columns.is_possible:
+            for lines in self._catalog.copied(query, min(self._fetch, PIECE_ROWS_MAX)):
+                yield _Piece(maker, len(lines), columns=columns_of_csv(lines, len(table.columns)))
+            return
+        self._catalog.run(f"declare snapshot_rows no scroll cursor for {query}")
         while True:
             rows = self._catalog.texts(f"fetch {self._fetch} from snapshot_rows")
-            for row in rows:
-                yield maker.read(row, self._moment)
+            if rows:
+                yield _Piece(maker, len(rows), rows=rows)
             if len(rows) < self._fetch:
                 break
         self._catalog.run("close snapshot_rows")
+
+    def _made(self, piece: _Piece) -> Iterator[SourceRecord | SourceColumns]:
+        """Yield the records of rows once it is known which of them are first and last."""
+        if piece.columns is not None and piece.maker.columns is not None:
+            at = self._moment
+            moments = Moments(at.lsn, at.commit_us, at.xid, None, piece.marks())
+            made = piece.maker.columns.made("r", piece.columns, moments, None)
+            if made is not None:
+                yield made
+                return
+            piece.rows = zip(*(each.to_pylist() for each in piece.columns), strict=True)
+        for row, mark in zip(piece.rows, piece.marks(), strict=True):
+            record = piece.maker.read(row, self._moment)
+            record.value.values[2].values[4] = mark
+            yield record
+
+
+@dataclass(slots=True)
+class _Piece:
+    """Rows of a table, one by one or in columns."""
+
+    maker: TableEvents
+    count: int
+    rows: Iterable[Row] = ()
+    columns: list[pa.Array] | None = None
+    first: str = "true"
+    last: str = "true"
+
+    def marks(self) -> list[str]:
+        """Return each row's `snapshot`."""
+        found = ["true"] * self.count
+        found[0] = self.first
+        if self.last == "last" or (self.last != "true" and found[-1] != "first"):
+            found[-1] = self.last
+        return found
 
 
 def blocking_offset(requests: Sequence[Request]) -> dict[str, Any]:
@@ -114,8 +166,3 @@ def blocking_of(offset: Mapping[str, Any]) -> tuple[Request, ...]:
         return tuple(Request(str(table), condition) for table, condition in json.loads(offset.get(_BLOCKING) or "[]"))
     except (ValueError, TypeError):
         return ()
-
-
-def _mark(record: SourceRecord, mark: str) -> None:
-    source = record.value.values[2]
-    source.values[4] = mark

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from ottla.connect import ConnectError, DataError, Measure, SourceRecord, SourceTask
+from ottla.connect import ConnectError, DataError, Measure, SourceColumns, SourceRecord, SourceTask
 from ottla.connectors.cdc import pgoutput
 from ottla.connectors.cdc.catalog import Catalog, CatalogColumn, CatalogTable, TableId
+from ottla.connectors.cdc.change_runs import HEADER_BYTES, ChangeRun, Span, lsn_in
 from ottla.connectors.cdc.column_masks import column_rules
 from ottla.connectors.cdc.events import Events, TableEvents, Transaction
 from ottla.connectors.cdc.incremental import IncrementalSnapshot, Progress
@@ -23,7 +24,6 @@ from ottla.connectors.cdc.replication import (
     Keepalive,
     ReplicationStream,
     ServerAwayError,
-    XLogData,
     conninfo_of,
     quoted,
 )
@@ -54,17 +54,21 @@ class PostgresSourceTask(SourceTask):
         """Held by whoever uses the connections: libpq's must not be closed under a reader."""
         self._catalog: Catalog | None = None
         self._stream: ReplicationStream | None = None
-        self._reading: Iterator[SourceRecord] | None = None
+        self._reading: Iterator[SourceRecord | SourceColumns] | None = None
+        self._read_ahead: list[SourceRecord | SourceColumns] = []
+        """Of a snapshot: what comes next, so that it is known what is last."""
         self._position = Position(0)
         self._transaction: Transaction | None = None
         self._begin: pgoutput.Begin | None = None
         self._origin: pgoutput.Origin | None = None
         self._to_skip = 0
         self._is_seen = False
-        self._waiting: list[SourceRecord] = []
+        self._waiting: list[SourceRecord | ChangeRun] = []
         """Made and not returned yet: of a transaction under way the last change stays until its commit gives it a place."""
         self._last_change = 0
         """How many of them the last change has made, and the BEGIN before it where it is the first."""
+        self._run: ChangeRun | None = None
+        """The last of them, where the next message of the stream may belong to it."""
         self._begin_waits = False
         """Whether the last of them is a BEGIN, which goes with the first change: it has no place of its own."""
         self._tables: dict[int, TableEvents | None] = {}
@@ -91,6 +95,7 @@ class PostgresSourceTask(SourceTask):
         self._events = Events(settings, postgres_dialect(settings, kinds), self._selection, column_rules(props))
         self._messages = Messages(self._events, kinds.binary)
         self._metrics = CaptureMetrics(settings["topic.prefix"])
+        self._takes_runs = self.context.takes_columns and not settings["provide.transaction.metadata"]
         self._skips = frozenset(each.strip() for each in settings["skipped.operations"])
         self._heartbeat_s = settings["heartbeat.interval.ms"] / 1000
         self._heartbeat_at_s = time.monotonic() + self._heartbeat_s
@@ -120,7 +125,7 @@ class PostgresSourceTask(SourceTask):
             self._stopping.wait(settings["snapshot.delay.ms"] / 1000)
             snapshot = Snapshot(self._catalog, settings, self._events, self._notifications, self._metrics)
             self._position = Position(self._position.commit_lsn, 0, snapshot.seen, self._position.more)
-            self._reading = snapshot.records()
+            self._reading = snapshot.records(in_columns=self.context.takes_columns)
         else:
             self._notifications.tell(INITIAL, "SKIPPED")
 
@@ -143,7 +148,7 @@ class PostgresSourceTask(SourceTask):
 
     # -- polling
 
-    def poll(self) -> list[SourceRecord] | None:
+    def poll(self) -> list[SourceRecord | SourceColumns] | None:
         """Return the next records, of a snapshot or of what has changed; None where nothing came in `poll.interval.ms`."""
         with self._turn:
             if self._stopping.is_set():
@@ -151,23 +156,10 @@ class PostgresSourceTask(SourceTask):
             found = self._poll()
             return [*(found or ()), *told] if (told := self._notifications.taken()) else found
 
-    def _poll(self) -> list[SourceRecord] | None:
+    def _poll(self) -> list[SourceRecord | SourceColumns] | None:
         most = self._settings["max.batch.size"]
         if self._reading is not None:
-            try:
-                found = list(islice(self._reading, most))
-            except ConnectError as error:
-                self._ended(error)
-                return None
-            if len(found) < most:
-                self._reading = None
-                log.info("The snapshot is complete")
-                if self._blocking:
-                    self._blocking = ()
-                    self._keep()
-                if found:
-                    found[-1].source_offset = self._position.offset(snapshot_completed=True)
-            return found or None
+            return self._read(1 if self.context.takes_columns else most)
         if self._settings["snapshot.mode"] == "initial_only":
             self._stopping.wait(self._settings["poll.interval.ms"] / 1000)
             return None
@@ -179,6 +171,35 @@ class PostgresSourceTask(SourceTask):
         self._look_for_signals()
         return None if self._stream is None else self._changes(most)
 
+    def _read(self, most: int) -> list[SourceRecord | SourceColumns] | None:
+        """Return the next records of a snapshot, or columns of them; the last have the offset behind it."""
+        assert self._reading is not None
+        try:
+            found = [*self._read_ahead, *islice(self._reading, most + 1 - len(self._read_ahead))]
+        except ConnectError as error:
+            self._read_ahead = []
+            self._ended(error)
+            return None
+        found, self._read_ahead = found[:most], found[most:]
+        if self._read_ahead:
+            return list(found)
+        self._reading = None
+        log.info("The snapshot is complete")
+        if self._catalog is not None and self._catalog.is_lost:
+            self._catalog.close()
+            self._catalog = None
+        if self._blocking:
+            self._blocking = ()
+            self._keep()
+        if not found:
+            return None
+        offset = self._position.offset(snapshot_completed=True)
+        if isinstance(found[-1], SourceColumns):
+            found[-1] = replace(found[-1], source_offset=offset)
+        else:
+            found[-1].source_offset = offset
+        return found
+
     def _begin_blocking(self) -> None:
         """Have the tables that a signal asked for read; the stream goes on behind them."""
         if self._stream is not None:
@@ -188,7 +209,8 @@ class PostgresSourceTask(SourceTask):
             if self._catalog is None:
                 self._catalog = opened_catalog(self._settings)
             given = (self._events, self._notifications, self._metrics, self._blocking)
-            self._reading = Snapshot(self._catalog, self._settings, *given).records()
+            snapshot = Snapshot(self._catalog, self._settings, *given)
+            self._reading = snapshot.records(in_columns=self.context.takes_columns)
         except ConnectError as error:
             self._ended(error)
 
@@ -331,22 +353,34 @@ class PostgresSourceTask(SourceTask):
         self._hang_up()
         self._retry_at_s = time.monotonic() + RETRY_SECONDS
 
-    def _changes(self, most: int) -> list[SourceRecord] | None:
+    def _changes(self, most: int) -> list[SourceRecord | SourceColumns] | None:
         assert self._stream is not None
         try:
             for each in self._stream.read(most, self._settings["poll.interval.ms"] / 1000):
                 if isinstance(each, Keepalive):
                     if self._begin is None:
                         self._idle_lsn = max(self._idle_lsn, each.wal_end)
-                else:
+                elif self._run is None or not self._follows(self._run, each):
                     self._take(each)
         except ServerAwayError as error:
             self._lost(error)
+        self._end_run()
         if self._heartbeat_s and self._begin is None and time.monotonic() >= self._heartbeat_at_s:
             self._beat()
+        return self._taken() or None
+
+    def _taken(self) -> list[SourceRecord | SourceColumns]:
+        """Return what was made, but the last change of a transaction under way."""
         kept = len(self._waiting) - (self._last_change if self._begin is not None else 0)
         found, self._waiting = self._waiting[:kept], self._waiting[kept:]
-        return found or None
+        if self._waiting and isinstance(run := self._waiting[0], ChangeRun):
+            before = replace(self._position, changes=run.changes - 1)
+            first, self._waiting[0] = run.without_last(before.offset(txId=run.spans[-1].xid))
+            found += [] if first is None else [first]
+        made: list[SourceRecord | SourceColumns] = []
+        for each in found:
+            made += each.made() if isinstance(each, ChangeRun) else [each]
+        return made
 
     def _beat(self) -> None:
         """Say where reading is, and run what keeps the slot moving."""
@@ -362,11 +396,63 @@ class PostgresSourceTask(SourceTask):
 
     # -- what the stream says
 
-    def _take(self, data: XLogData) -> None:
-        message = pgoutput.decode(data.data)
+    def _follows(self, run: ChangeRun, data: bytes) -> bool:
+        """Take a change that is like those of a run into it, and nothing else."""
+        if not data.startswith(run.head, HEADER_BYTES):
+            return False
+        run.messages.append(data)
+        run.spans[-1].count += 1
+        run.uncounted += 1
+        return True
+
+    def _begins_run(self, data: bytes) -> bool:
+        """Take a change into a run, the last one or a new one; not where something wants to see it by itself."""
+        head = ChangeRun.head_of(data)
+        begin = self._begin
+        if head is None or begin is None or not self._takes_runs or self._to_skip or self._is_seen or self._origin:
+            return False
+        oid = int.from_bytes(head[1:5], "big")
+        table = self._tables.get(oid)
+        if table is None or table.columns is None or oid == self._signals or self._incremental.is_waiting:
+            return False
+        if ("c" if head[:1] == b"I" else "u") in self._skips:
+            return False
+        last = self._waiting[-1] if self._waiting else None
+        span = Span(begin.commit_us, begin.xid, self._last_commit)
+        if (
+            isinstance(last, ChangeRun)
+            and (last.head, last.table) == (head, table)
+            and (last.spans[-1].last_commit_lsn is None) == (self._last_commit is None)
+        ):
+            run = last
+            if run.spans[-1] != replace(span, count=run.spans[-1].count):
+                run.spans.append(span)
+        else:
+            run = ChangeRun(table, head, spans=[span])
+            self._waiting.append(run)
+        self._run = run
+        return self._follows(run, data)
+
+    def _end_run(self) -> None:
+        """Have the position stand behind all changes of the run."""
+        run, self._run = self._run, None
+        if run is None:
+            return
+        self._position = replace(self._position, changes=self._position.changes + run.uncounted)
+        self._metrics.changed(run.operation, run.spans[-1].commit_us, run.uncounted)
+        run.uncounted, run.changes = 0, self._position.changes
+        run.source_offset = self._position.offset(lsn=lsn_in(run.messages[-1]), txId=run.spans[-1].xid)
+        self._last_change, self._begin_waits = 1, False
+
+    def _take(self, data: bytes) -> None:
+        self._end_run()
+        lsn = lsn_in(data)
+        if self._begins_run(data):
+            return
+        message = pgoutput.decode(data[HEADER_BYTES:])
         match message:
             case pgoutput.Begin():
-                self._begun(message, data.lsn)
+                self._begun(message, lsn)
             case pgoutput.Commit():
                 self._committed(message)
             case pgoutput.RelationMessage():
@@ -376,7 +462,7 @@ class PostgresSourceTask(SourceTask):
             case pgoutput.Origin():
                 self._origin = message
             case pgoutput.Change() | pgoutput.Truncate() | pgoutput.LogicalMessage():
-                self._changed(message, data.lsn)
+                self._changed(message, lsn)
 
     def _begun(self, message: pgoutput.Begin, lsn: int) -> None:
         self._begin, self._origin = message, None

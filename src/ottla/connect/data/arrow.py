@@ -1,0 +1,80 @@
+"""Connect's values of one schema as an Arrow array, and back: what columns of records are made of.
+
+A struct is `pa.struct` of its fields, in order; numbers, booleans, strings and bytes are Arrow's own. Of the logical types a
+decimal is `pa.decimal128` or `pa.decimal256` of the schema's scale, and dates and times are the numbers that they are
+written as: days, milliseconds of a day, milliseconds since 1970. An array may be dictionary-encoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ottla.connect.data.far_times import FarDate, FarTimestamp
+from ottla.connect.data.logical import date_of_days, time_of_ms, timestamp_of_ms
+from ottla.connect.data.schema import Schema, SchemaType
+from ottla.connect.data.struct import DATE, DECIMAL, TIME, TIMESTAMP, Struct
+from ottla.connect.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["scalar_type", "values_of_column"]
+
+
+def _date(days: int) -> Any:
+    try:
+        return date_of_days(days)
+    except DataError:
+        return FarDate(days)
+
+
+def _timestamp(ms: int) -> Any:
+    try:
+        return timestamp_of_ms(ms)
+    except DataError:
+        return FarTimestamp(ms * 1000)
+
+
+_MOMENTS: dict[str, Callable[[int], Any]] = {DATE: _date, TIME: time_of_ms, TIMESTAMP: _timestamp}
+
+
+def scalar_type(schema: Schema) -> pa.DataType | None:
+    """Return the Arrow type of a number's, a boolean's, a string's or bytes' schema; None for any other."""
+    import pyarrow as pa
+
+    if schema.name == DECIMAL:
+        return None
+    return {
+        SchemaType.INT8: pa.int8(),
+        SchemaType.INT16: pa.int16(),
+        SchemaType.INT32: pa.int32(),
+        SchemaType.INT64: pa.int64(),
+        SchemaType.FLOAT32: pa.float32(),
+        SchemaType.FLOAT64: pa.float64(),
+        SchemaType.BOOLEAN: pa.bool_(),
+        SchemaType.STRING: pa.string(),
+        SchemaType.BYTES: pa.binary(),
+    }.get(schema.type)
+
+
+def values_of_column(schema: Schema | None, column: pa.Array) -> list[Any]:
+    """Return an array's values as a schema has them."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        values = values_of_column(schema, column.dictionary)
+        return [None if index is None else values[index] for index in column.indices.to_pylist()]
+    if schema is not None and pa.types.is_struct(column.type):
+        return _structs(schema, column)
+    found: list[Any] = column.to_pylist()
+    of_number = None if schema is None or schema.name is None else _MOMENTS.get(schema.name)
+    return found if of_number is None else [None if each is None else of_number(each) for each in found]
+
+
+def _structs(schema: Schema, column: pa.StructArray) -> list[Any]:
+    fields = [values_of_column(field.schema, column.field(place)) for place, field in enumerate(schema.fields)]
+    found: list[Any] = []
+    for is_valid, *values in zip(column.is_valid().to_pylist(), *fields, strict=True):
+        found.append(Struct.of(schema, values) if is_valid else None)
+    return found
