@@ -22,6 +22,7 @@ BROAD = {"Exception", "BaseException"}
 SILENT = {
     # the same is met again one by one, or in the ordinary way, and told there
     "connect/tasks/loop_source.py: _converted",
+    "connect/tasks/record_runs.py: run",
     "connect/tasks/sink_rows.py: _columns",
     "streams/engine/fused.py: run",
     # of a record that is told of already, as text

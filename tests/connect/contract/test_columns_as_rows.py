@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.base import Millis
-from ottla.connect import SinkConnector, SinkTask, SourceColumns, SourceConnector, SourceTask, data
+from ottla.connect import Header, SinkConnector, SinkTask, SourceColumns, SourceConnector, SourceTask, data
 from ottla.connect.plugins import discover
 from ottla.connect.storage import State, TargetState
 from ottla.connect.testing import Life, ModelCluster, World
@@ -75,6 +75,9 @@ class Given:
     columns = True
     batches: Sequence[pa.Array] = ()
     schema: Any = None
+    keys: Sequence[pa.Array] = ()
+    key_schema: Any = None
+    headers: tuple[Header, ...] = ()
     seen: Any = ()
     life: Life
 
@@ -95,6 +98,9 @@ class RowsTask(SourceTask):
             schema=Given.schema,
             source_partition=PARTITION,
             source_offset={"next": self.next},
+            key_schema=Given.key_schema,
+            keys=Given.keys[self.next - 1] if Given.keys else None,
+            headers=Given.headers,
         )
         return columns if Given.columns else list(columns.records())
 
@@ -225,8 +231,49 @@ def test_a_source_of_columns_is_one_of_rows(
     config: dict[str, str], values: list[list[str | None]], kind: Any, schema: Any, exactly_once: bool
 ) -> None:
     Given.batches = [pa.array(each, pa.string()).cast(kind) for each in values]
-    Given.schema = schema
+    Given.schema, Given.keys, Given.key_schema, Given.headers = schema, (), None, ()
     config = {**config, "connector.class": "test.Rows"}
+    first, second = (outcome(config, columns=way, exactly_once=exactly_once, topic=[]) for way in (True, False))
+    assert first == second
+
+
+ROW = data.SchemaBuilder.struct().name("row").field("id", data.INT64).field("line", data.OPTIONAL_STRING).build()
+ROW_TYPE = pa.struct([("id", pa.int64()), ("line", pa.string())])
+KEYS: dict[str, tuple[Any, Any]] = {
+    "none": (None, None),
+    "text": (data.STRING, lambda number: str(number)),
+    "struct": (data.SchemaBuilder.struct().field("id", data.INT64).build(), lambda number: {"id": number}),
+}
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(
+    config=configs(),
+    values=st.lists(st.lists(st.tuples(st.integers(0, 9), st.none() | TEXTS), min_size=1, max_size=30), min_size=1),
+    kind=st.sampled_from(sorted(KEYS)),
+    key_converter=st.sampled_from([f"{KAFKA}.storage.StringConverter", f"{KAFKA}.json.JsonConverter"]),
+    partitions=st.integers(1, 4),
+    has_headers=st.booleans(),
+    exactly_once=st.booleans(),
+)
+def test_rows_with_keys_and_headers_go_where_single_records_do(
+    config: dict[str, str],
+    values: list[list[tuple[int, str | None]]],
+    kind: str,
+    key_converter: str,
+    partitions: int,
+    has_headers: bool,
+    exactly_once: bool,
+) -> None:
+    schema, key_of = KEYS[kind]
+    Given.batches = [pa.array([{"id": number, "line": line} for number, line in each], ROW_TYPE) for each in values]
+    Given.schema, Given.key_schema = ROW, schema
+    Given.keys = () if key_of is None else [pa.array([key_of(number) for number, _ in each]) for each in values]
+    Given.headers = (Header("h", "x", data.STRING), Header("n", 1, data.INT32)) if has_headers else ()
+    made = {"topic.creation.default.partitions": str(partitions), "topic.creation.default.replication.factor": "1"}
+    config = {**config, **made, "connector.class": "test.Rows", "key.converter": key_converter}
+    if kind == "none" and partitions > 1:  # without keys rows of a column go to one partition
+        return
     first, second = (outcome(config, columns=way, exactly_once=exactly_once, topic=[]) for way in (True, False))
     assert first == second
 

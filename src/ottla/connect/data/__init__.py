@@ -1,6 +1,6 @@
 """Connect's data: schemas, structs, logical types, and values as text. Pure."""
 
-from ottla.connect.data.arrow import scalar_type, values_of_column
+from ottla.connect.data.arrow import column_of_values, scalar_type, values_of_column
 from ottla.connect.data.builder import (
     BOOLEAN,
     BYTES,
@@ -80,6 +80,7 @@ __all__ = [
     "SchemaType",
     "Struct",
     "bytes_of_decimal",
+    "column_of_values",
     "convert_to",
     "date_of_days",
     "decimal_of_bytes",

@@ -7,11 +7,22 @@ written as: days, milliseconds of a day, milliseconds since 1970. An array may b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from ottla.connect.data.far_times import FarDate, FarTimestamp
-from ottla.connect.data.logical import date_of_days, time_of_ms, timestamp_of_ms
+from ottla.connect.data.logical import (
+    date_of_days,
+    days_of,
+    ms_of_day,
+    ms_of_timestamp,
+    scale_of,
+    time_of_ms,
+    timestamp_of_ms,
+)
 from ottla.connect.data.schema import Schema, SchemaType
 from ottla.connect.data.struct import DATE, DECIMAL, TIME, TIMESTAMP, Struct
 from ottla.connect.errors import DataError
@@ -19,7 +30,7 @@ from ottla.connect.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["scalar_type", "values_of_column"]
+__all__ = ["column_of_values", "scalar_type", "values_of_column"]
 
 
 def _date(days: int) -> Any:
@@ -78,3 +89,64 @@ def _structs(schema: Schema, column: pa.StructArray) -> list[Any]:
     for is_valid, *values in zip(column.is_valid().to_pylist(), *fields, strict=True):
         found.append(Struct.of(schema, values) if is_valid else None)
     return found
+
+
+_KINDS: dict[SchemaType, type] = {
+    **dict.fromkeys((SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64), int),
+    **dict.fromkeys((SchemaType.FLOAT32, SchemaType.FLOAT64), float),
+    SchemaType.BOOLEAN: bool,
+    SchemaType.STRING: str,
+    SchemaType.BYTES: bytes,
+}
+_NUMBERS: dict[str, tuple[type, Callable[[Any], int]]] = {
+    DATE: (date, days_of),
+    TIME: (time, ms_of_day),
+    TIMESTAMP: (datetime, ms_of_timestamp),
+}
+_DIGITS_MAX = 38
+
+
+def column_of_values(schema: Schema, values: Sequence[Any]) -> pa.Array | None:
+    """Return values of a schema as an array; None where one is not of the plainest kind, or a part is a list or a map.
+
+    What fits the schema in another way (a subclass, a moment that Python cannot tell, a struct of an equal schema) is left
+    to who converts values one by one. Raises ValueError, TypeError or OverflowError for what does not fit at all.
+    """
+    import pyarrow as pa
+
+    kinds = set(map(type, values))
+    if schema.name in _NUMBERS:
+        kind, number_of = _NUMBERS[schema.name]
+        if kinds <= {kind, NoneType}:
+            return pa.array([None if each is None else number_of(each) for each in values], scalar_type(schema))
+        return None
+    if schema.name == DECIMAL:
+        return _decimals(schema, values) if kinds <= {Decimal, NoneType} else None
+    if schema.type is SchemaType.STRUCT:
+        return _column_of_structs(schema, values) if kinds == {Struct} else None
+    type_ = scalar_type(schema)
+    return pa.array(values, type_) if type_ is not None and kinds <= {_KINDS[schema.type], NoneType} else None
+
+
+def _decimals(schema: Schema, values: Sequence[Decimal | None]) -> pa.Array | None:
+    import pyarrow as pa
+
+    scale = int(dict(schema.parameters or ()).get("scale", "-1"))
+    given = [each for each in values if each is not None]
+    if not 0 <= scale <= _DIGITS_MAX or not all(each.is_finite() and scale_of(each) == scale for each in given):
+        return None
+    return pa.array(values, pa.decimal128(_DIGITS_MAX, scale))
+
+
+def _column_of_structs(schema: Schema, values: Sequence[Struct]) -> pa.StructArray | None:
+    import pyarrow as pa
+
+    if not schema.struct_fields or not all(each.schema is schema for each in values):
+        return None
+    columns = []
+    for field, part in zip(schema.struct_fields, zip(*(each.values for each in values), strict=True), strict=True):
+        column = column_of_values(field.schema, part)
+        if column is None:
+            return None
+        columns.append(column)
+    return pa.StructArray.from_arrays(columns, [each.name for each in schema.struct_fields])

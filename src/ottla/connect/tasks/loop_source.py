@@ -22,6 +22,7 @@ from ottla.connect import (
     error_policy,
     storage,
 )
+from ottla.connect.tasks import record_runs
 from ottla.connect.tasks.creation import TopicCreator, creation_groups
 from ottla.connect.tasks.dead_letters import dead_letter_refused, ensure_queue, source_dead_letter
 from ottla.connect.tasks.error_handler import ErrorHandler, Failed, StoppingError
@@ -33,6 +34,7 @@ from ottla.connect.tasks.plugins import TaskPlugins, equip
 from ottla.connect.tasks.producer import Outcome, RowChunk, TaskProducer
 from ottla.connect.tasks.reach import TCP, Reach
 from ottla.connect.tasks.settings import (
+    Boundary,
     admin_settings,
     boolean,
     error_settings,
@@ -103,6 +105,7 @@ class SourceLoop:
         self._takes_columns = (
             not self._equipment.stages and not self._hears_records and converts_columns(self._equipment.value)
         )
+        self._runs = self._make_runs()
         converters = self._equipment.key, self._equipment.value
         self._takes_batches = (
             not self._equipment.stages
@@ -156,6 +159,13 @@ class SourceLoop:
         self._dead_letter_converter: Converter = _dead_letter_converter(plugins)
         if self._errors.dead_letters:
             self._handler.reporters.append(self._dead_letter)
+
+    def _make_runs(self) -> record_runs.RunConverter | None:
+        """Return what converts records together; None where each has to be seen by itself."""
+        by_connector = self._spec.transactional_id is not None and self._settings.boundary is Boundary.CONNECTOR
+        if self._equipment.stages or by_connector:
+            return None
+        return record_runs.RunConverter(self._equipment, self._pipeline.headers)
 
     def _make_offsets(self) -> SourceOffsets:
         spec = self._spec
@@ -326,10 +336,17 @@ class SourceLoop:
         """Send records from `_sent` on until a column or the end; counts them in `_sent`."""
         convert, offsets = self._pipeline.row, self._offsets
         now_ms = time.time_ns() // 1_000_000
+        alone_until = 0
         while self._sent < len(records):
             original = records[self._sent]
             if not isinstance(original, SourceRecord):
                 return
+            if self._runs is not None and self._sent >= alone_until:
+                run = self._runs.run(records, self._sent, now_ms)
+                if run is not None:
+                    self._add_run(run)
+                    continue
+                alone_until = self._sent + record_runs.ROWS_MAX
             partition, offset = original.source_partition, original.source_offset
             row = convert(original)
             if row is None:
@@ -341,6 +358,19 @@ class SourceLoop:
                 self._add(chunk, row, token, now_ms)
                 offsets.dispatched(original, partition, offset)
             self._sent += 1
+
+    def _add_run(self, run: record_runs.RecordRun) -> None:
+        """Gather the rows of a run; counts them in `_sent`."""
+        chunk, offsets = self._chunk(run.records[0]), self._offsets
+        keeps = offsets.keeps_records
+        tokens = [
+            offsets.submit(each if keeps else None, each.source_partition, each.source_offset, count=1)
+            for each in run.records
+        ]
+        chunk.add_all(run.keys, run.values, tokens, headers=run.headers, timestamps=run.timestamps)
+        for each in run.records:
+            offsets.dispatched(each, each.source_partition, each.source_offset)
+        self._sent += len(run.records)
 
     def _dropped(self, record: SourceRecord) -> None:
         self._written.add()

@@ -93,6 +93,27 @@ class RowChunk:
         if partition is not None:
             self.has_partitions = True
 
+    def add_all(
+        self,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        tokens: Sequence[Any],
+        *,
+        headers: Headers | None,
+        timestamps: Sequence[int],
+    ) -> None:
+        """Add rows without partition that all have the same headers."""
+        count = len(values)
+        self.keys += keys
+        self.values += values
+        self.headers += [headers] * count
+        self.partitions += [None] * count
+        self.timestamps += timestamps
+        self.tokens += tokens
+        self.size += count * ROW_BYTES + sum(map(len, filter(None, values))) + sum(map(len, filter(None, keys)))
+        self.has_keys |= any(each is not None for each in keys)
+        self.has_headers |= bool(headers)
+
     def extend(self, other: RowChunk) -> None:
         """Add another chunk's rows behind these."""
         self.keys += other.keys
