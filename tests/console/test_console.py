@@ -70,6 +70,20 @@ def test_lists_and_the_overview_tell_what_there_is(console: RunningConsole) -> N
     assert found["copies_out_of_sync"] == 0 and [each["id"] for each in found["brokers"]] == [1]
 
 
+def test_a_page_comes_with_what_it_would_ask_first(console: RunningConsole) -> None:
+    session = console.ask("GET", "/api/session").body
+    overview = "/api/c/cluster/overview"
+    for path in ("/", "/c/cluster", "/c/cluster?span=4%20h", "/c/cluster/"):
+        given = console.given(path)
+        assert given["/api/session"] == session and given.keys() == {"/api/session", overview}, path
+        assert given[overview].keys() == console.get("/overview").keys()
+    for path in ("/c/cluster/topics", "/c/nothing", "/c/cluster/topics/orders/messages"):
+        assert console.given(path) == {"/api/session": session}, path
+    stranger = RunningConsole(console.process, console.lines, base=console.base)
+    assert stranger.given() == {} == stranger.given("/")
+    assert console.ask("GET", "/c/cluster").headers["Cache-Control"] == "no-store"
+
+
 def test_who_writes_a_topic_is_told_and_what_it_costs(server: Server) -> None:
     prices = ("--override", "ottla.console.cost.stored.gb.month=2.5", "--override", "ottla.console.cost.currency=EUR")
     with running_console(server.bootstrap, *prices) as console:

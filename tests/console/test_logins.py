@@ -101,6 +101,9 @@ def test_a_user_is_shown_nothing_that_the_brokers_would_not_tell(ann: RunningCon
     paths = ("/topics?internal=true", "/groups", "/overview", "/findings", "/topics?q=p", "/groups?q=pears", "/audit")
     for path in paths:
         assert names(ann.get(path)) <= {"apples", "apples-readers"}, path
+    given = ann.given()
+    assert names(given) <= {"apples", "apples-readers"} and given["/api/c/cluster/overview"]["topics"] == 1, given
+    assert root.given()["/api/c/cluster/overview"]["topics"] > 1
     assert [each["name"] for each in ann.get("/topics")["items"]] == ["apples"]
     assert {each["name"] for each in root.get("/topics")["items"]} == set(TOPICS)
     assert [each["name"] for each in ann.get("/groups")["items"]] == ["apples-readers"]

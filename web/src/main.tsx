@@ -2,13 +2,14 @@ import { useSignal } from "@preact/signals";
 import { type ComponentType, type JSX, render } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import { Link, Redirect, Route, Switch, useLocation } from "wouter-preact";
-import { Live, enter, logOut, session } from "./api";
+import { Live, begin, enter, isNewer, logOut, session } from "./api";
 import { Door } from "./door";
 import { Mark } from "./mark";
 import { ago } from "./ago";
 import "./ottla.css";
 import "./console.css";
 import { Icon } from "./parts";
+import Overview from "./pages/overview";
 import { Palette } from "./palette";
 import { SECTIONS } from "./sections";
 import { HereContext, sampled, tick } from "./state";
@@ -17,7 +18,8 @@ const ON_A_PHONE = ["Overview", "Topics", "Groups", "Brokers"];
 
 type PageModule<Props> = { default: ComponentType<Props> };
 
-// A page is loaded when it is first opened; the first one of a visit is then all that a visitor waits for.
+// A page is loaded when it is first opened; the first one of a visit is then all that a visitor waits for. The overview is
+// small, and where most visits begin: it comes with what all pages share.
 function lazy<Props extends object>(load: () => Promise<PageModule<Props>>): (props: Props) => JSX.Element {
   let found: ComponentType<Props> | null = null;
   return function Lazy(props: Props) {
@@ -39,7 +41,6 @@ function lazy<Props extends object>(load: () => Promise<PageModule<Props>>): (pr
   };
 }
 
-const Overview = lazy(() => import("./pages/overview"));
 const Topics = lazy(() => import("./pages/topics"));
 const Topic = lazy<{ name: string; tab: string }>(() => import("./pages/topic"));
 const Groups = lazy(() => import("./pages/groups"));
@@ -64,9 +65,9 @@ const Schemas = lazy(() => import("./pages/schemas"));
 const Schema = lazy<{ subject: string }>(() => import("./pages/schema"));
 
 function App() {
-  const entered = useSignal(false);
+  const entered = useSignal(useMemo(begin, []));
   useEffect(() => {
-    void enter().then(() => (entered.value = true));
+    if (!entered.value) void enter().then(() => (entered.value = true));
   }, []);
   if (!entered.value) return null;
   if (!session.value) return <Door />;
@@ -99,7 +100,8 @@ function Shell({ cluster }: { cluster: string }) {
   useEffect(() => {
     const end = live.listen("sample", {}, (frame) => {
       sampled.value = { at: frame["at_ms"] as number | null, period: Number(frame["period_s"]), error: frame["error"] as string | null };
-      if (!document.hidden) tick.value += 1;
+      const is_shown = frame.seq === 0 && !isNewer(frame["at_ms"]); // the first frame may say what was loaded just now
+      if (!document.hidden && !is_shown) tick.value += 1;
     });
     return () => {
       end();

@@ -12,9 +12,9 @@ from ottla.client import Client
 from ottla.console.figures.history import History, Mark
 from ottla.console.figures.offset_times import OffsetTimes
 from ottla.console.figures.partition_lags import PartitionLags
-from ottla.console.figures.samples import Sample, group_lags, topic_figures
+from ottla.console.figures.samples import Sample, group_lags, topic_rates
 from ottla.console.figures.sampling import Sampling
-from ottla.console.figures.views import Seen
+from ottla.console.figures.views import KeptSummary, Seen
 
 __all__ = ["Sampler"]
 
@@ -42,6 +42,8 @@ class Sampler:
         self.history = History()
         self.times = OffsetTimes()
         self.partition_lags = PartitionLags()
+        self.summary = KeptSummary()
+        """The first page's figures, made with each sample, so that nobody waits for them."""
         self.newest: Sample | None = None
         self.before: Sample | None = None
         self.error: str | None = None
@@ -88,7 +90,10 @@ class Sampler:
             await self.next(0)
         if self.newest is None:
             raise OttlaError(self.error or "the cluster was not looked at yet")
-        return Seen(self.newest, self.before, self.history, self.times, self.period_s, self.partition_lags)
+        return self._seen(self.newest)
+
+    def _seen(self, newest: Sample) -> Seen:
+        return Seen(newest, self.before, self.history, self.times, self.period_s, self.partition_lags)
 
     async def seen_with(self, holds: Callable[[Sample], bool]) -> Seen:
         """Return what is known; where something of it is missing, after one more look, unless it has just looked."""
@@ -118,6 +123,10 @@ class Sampler:
         self._begun += 1
         try:
             sample = await self._sampling.take(self._now_ms())
+            self.before, self.newest = self.newest, sample
+            self._remember(sample)
+            await asyncio.sleep(0)  # of thousands of groups both take a while: others may have their turn
+            self.summary.of(self._seen(sample))
         except OttlaError as error:
             self.error = str(error)
             self._sampling.look_again()
@@ -126,8 +135,6 @@ class Sampler:
             self.error = "The console has failed to look; its log says why."
         else:
             self.error = None
-            self.before, self.newest = self.newest, sample
-            self._remember(sample)
         async with self._changed:
             self.count += 1
             self._changed.notify_all()
@@ -135,12 +142,12 @@ class Sampler:
     def _remember(self, sample: Sample) -> None:
         at = sample.at_ms
         self.times.add(at, sample.ends())
-        rates = [each for each in topic_figures(sample, self.before) if each.rate is not None]
+        rates = topic_rates(sample, self.before)
         if rates:
-            self.history.add("in", at, sum(each.rate or 0 for each in rates))
-            for each in rates:
-                if not each.is_internal:
-                    self.history.add(f"in/{each.name}", at, each.rate or 0)
+            self.history.add("in", at, sum(rates.values()))
+            for name, rate in rates.items():
+                if name not in sample.internal:
+                    self.history.add(f"in/{name}", at, rate)
         for node, broker in sample.brokers.items():
             if broker.total_bytes > 0:
                 self.history.add(f"disk/{node}", at, broker.usable_bytes)
