@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -19,6 +20,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import NewTopic as Topic
 
 from ottla.base import KafkaError, Offset, TopicPartition
 from ottla.client import Client, NewTopic, commit_offsets, create_topics
@@ -51,6 +53,13 @@ LONGEST_FRAME = """async () => {
 SHIFT = """new PerformanceObserver((list) => {
   for (const each of list.getEntries()) if (!each.hadRecentInput) window.shifted = (window.shifted ?? 0) + each.value;
 }).observe({type: 'layout-shift', buffered: true});"""
+USABLE = """const look = () => {
+  if (document.querySelector('main h1') && !document.querySelector('.loading')) window.usable = performance.now();
+  else requestAnimationFrame(look);
+};
+requestAnimationFrame(look);"""
+"""Notes when what a page is for is shown: asked from outside, the slowed page would count the asking, too."""
+VISITS = 5
 
 
 async def fill(bootstrap: str) -> None:
@@ -148,21 +157,42 @@ def test_ten_thousand_groups_are_listed_and_the_period_says_that_it_stretches(
     visit.close()
 
 
-def test_the_overview_is_drawn_once_and_does_not_move_on_a_slow_machine(browser: Any, console: RunningConsole) -> None:
+def first_visits(browser: Any, console: RunningConsole, cluster: str) -> None:
+    """Open the overview as whoever has never been there, on a machine that is four times slower; print how long it took."""
     visit = Visit(browser, console)
     slow = visit.page.context.new_cdp_session(visit.page)
-    slow.send("Network.clearBrowserCache")
-    slow.send("Emulation.setCPUThrottlingRate", {"rate": 4})
     visit.page.add_init_script(SHIFT)
-    page = visit.go("")
-    paint_ms = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-    usable_ms = page.evaluate("performance.now()")
-    moved = page.evaluate("window.shifted ?? 0")
+    visit.page.add_init_script(USABLE)
+    found = []
+    for _ in range(VISITS):
+        slow.send("Network.clearBrowserCache")
+        slow.send("Emulation.setCPUThrottlingRate", {"rate": 4})
+        page = visit.go("")
+        slow.send("Emulation.setCPUThrottlingRate", {"rate": 1})
+        paint_ms = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+        found.append((page.evaluate("window.usable"), paint_ms, page.evaluate("window.shifted ?? 0")))
+    usable_ms, paint_ms, moved = (sorted(each)[VISITS // 2] for each in zip(*found, strict=True))
+    each_ms = ", ".join(f"{each:.0f}" for each, _, _ in found)
     print(
-        f"first paint {paint_ms:.0f} ms, usable before {usable_ms:.0f} ms, moved {moved:.3f}, at a quarter of the CPU"
+        f"{cluster}: first paint {paint_ms:.0f} ms, usable {usable_ms:.0f} ms ({each_ms}), moved {moved:.3f}, at a quarter"
     )
-    assert moved <= 0.02
+    assert max(each for _, _, each in found) <= 0.02
     visit.close()
+
+
+def test_the_overview_is_drawn_once_and_does_not_move_on_a_slow_machine(browser: Any, console: RunningConsole) -> None:
+    until(lambda: console.get("/groups?limit=1")["total"] >= GROUPS, seconds=120)
+    first_visits(browser, console, "15,000 partitions, 10,000 groups")
+
+
+def test_so_it_is_on_a_small_cluster(browser: Any, tmp_path: Path) -> None:
+    with running_server(tmp_path) as server:
+        admin = AdminClient({"bootstrap.servers": server.bootstrap})
+        for each in admin.create_topics([Topic(f"topic-{index}", 3) for index in range(3)]).values():
+            each.result()
+        with running_console(server.bootstrap) as console:
+            until(lambda: console.get("/topics")["total"] == 3)
+            first_visits(browser, console, "three topics")
 
 
 def test_a_tab_that_takes_nothing_holds_nobody_up_and_no_memory(

@@ -24,6 +24,8 @@ PERIOD_SECONDS = 5.0
 PERIOD_SECONDS_MAX = 160.0
 HURRY_SECONDS_MIN = 2.0
 """Between two looks that somebody waits for."""
+GROUPS_AT_ONCE = 500
+"""Groups that are added to the history before others have their turn."""
 SHARE_MAX = 0.2
 """A sample that takes more than this share of the period doubles it; one that takes a quarter of that halves it again."""
 
@@ -124,8 +126,7 @@ class Sampler:
         try:
             sample = await self._sampling.take(self._now_ms())
             self.before, self.newest = self.newest, sample
-            self._remember(sample)
-            await asyncio.sleep(0)  # of thousands of groups both take a while: others may have their turn
+            await self._remember(sample)
             self.summary.of(self._seen(sample))
         except OttlaError as error:
             self.error = str(error)
@@ -139,10 +140,12 @@ class Sampler:
             self.count += 1
             self._changed.notify_all()
 
-    def _remember(self, sample: Sample) -> None:
-        at = sample.at_ms
+    async def _remember(self, sample: Sample) -> None:
+        """Add a sample to what is kept, in steps between which others have their turn: thousands of groups take a while."""
+        at, before = sample.at_ms, self.before
         self.times.add(at, sample.ends())
-        rates = topic_rates(sample, self.before)
+        await asyncio.sleep(0)
+        rates = topic_rates(sample, before)
         if rates:
             self.history.add("in", at, sum(rates.values()))
             for name, rate in rates.items():
@@ -151,14 +154,19 @@ class Sampler:
         for node, broker in sample.brokers.items():
             if broker.total_bytes > 0:
                 self.history.add(f"disk/{node}", at, broker.usable_bytes)
+        await asyncio.sleep(0)
         by_group = {name: group_lags(sample, group) for name, group in sample.groups.items()}
         self.partition_lags.add(at, by_group)
-        for name, found in by_group.items():
+        for count, (name, found) in enumerate(by_group.items()):
+            if count % GROUPS_AT_ONCE == 0:
+                await asyncio.sleep(0)
             lags = [lag for lag in found.values() if lag is not None]
             if lags:
                 self.history.add(f"lag/{name}", at, sum(lags))
+            if (consumed := _consumed(name, sample, before)) is not None:
+                self.history.add(f"consumed/{name}", at, consumed)
             self._mark_state(name, sample)
-        _rates_of_groups(self.history, sample, self.before)
+        await asyncio.sleep(0)
 
     def _mark_state(self, name: str, sample: Sample) -> None:
         old = self.before.groups.get(name) if self.before is not None else None
@@ -173,13 +181,12 @@ def _period(period_s: float, took_s: float, least_s: float) -> float:
     return max(least_s, period_s / 2) if took_s < SHARE_MAX * period_s / 4 else period_s
 
 
-def _rates_of_groups(history: History, sample: Sample, before: Sample | None) -> None:
-    """Records a second that groups have consumed since the sample before."""
+def _consumed(name: str, sample: Sample, before: Sample | None) -> float | None:
+    """Records a second that a group has consumed since the sample before; None where that is not known."""
     if before is None or sample.at_ms <= before.at_ms:
-        return
-    for name, group in sample.groups.items():
-        old = before.groups.get(name)
-        if old is None or not group.committed:
-            continue
-        moved = sum(max(0, offset - old.committed.get(each, offset)) for each, offset in group.committed.items())
-        history.add(f"consumed/{name}", sample.at_ms, moved * 1000 / (sample.at_ms - before.at_ms))
+        return None
+    old, group = before.groups.get(name), sample.groups[name]
+    if old is None or not group.committed:
+        return None
+    moved = sum(max(0, offset - old.committed.get(each, offset)) for each, offset in group.committed.items())
+    return moved * 1000 / (sample.at_ms - before.at_ms)
