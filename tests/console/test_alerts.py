@@ -419,6 +419,7 @@ def test_a_read_only_console_shows_what_rings_and_tells_nobody(world: Any, hook:
     world(test)
 
 
+@pytest.mark.slow  # a console of its own; make test-console
 def test_a_rule_is_made_rings_is_silenced_and_deleted_in_the_console(server: Server, hook: Hook) -> None:
     producer = Producer({"bootstrap.servers": server.bootstrap})
     for _ in range(50):

@@ -84,6 +84,7 @@ def test_a_page_comes_with_what_it_would_ask_first(console: RunningConsole) -> N
     assert console.ask("GET", "/c/cluster").headers["Cache-Control"] == "no-store"
 
 
+@pytest.mark.slow  # a console of its own; make test-console
 def test_who_writes_a_topic_is_told_and_what_it_costs(server: Server) -> None:
     prices = ("--override", "ottla.console.cost.stored.gb.month=2.5", "--override", "ottla.console.cost.currency=EUR")
     with running_console(server.bootstrap, *prices) as console:
@@ -410,6 +411,7 @@ def test_nonsense_on_the_socket_is_answered_with_an_error(console: RunningConsol
     assert all(each["type"] == "error" for each in found), found
 
 
+@pytest.mark.slow  # a console of its own; make test-console
 def test_changes_are_known_after_a_restart_and_can_be_taken_back(server: Server) -> None:
     asked = {"type": "topics", "name": "orders", "set": {"retention.ms": "2000000"}}
     with running_console(server.bootstrap) as first:
@@ -423,6 +425,7 @@ def test_changes_are_known_after_a_restart_and_can_be_taken_back(server: Server)
         assert back.body["outcome"] == "done" and back.body["id"] > done["id"], back
 
 
+@pytest.mark.slow  # a console of its own; make test-console
 def test_the_next_console_shows_the_figures_of_one_that_has_ended(server: Server) -> None:
     def points(console: RunningConsole) -> list[Any]:
         return list(console.get("/history?series=in")["points"])
@@ -439,6 +442,7 @@ def refused(console: RunningConsole) -> list[Answer]:
     return [console.post("/plans", plan), console.post("/topics/orders/records", {"value": "x"})]
 
 
+@pytest.mark.slow  # a console of its own; make test-console
 def test_a_read_only_console_refuses_every_change(server: Server) -> None:
     with running_console(server.bootstrap, "--read-only") as console:
         assert [answer.status for answer in refused(console)] == [403, 403]

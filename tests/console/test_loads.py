@@ -248,12 +248,16 @@ def test_the_chart_of_lag_is_what_is_committed_and_marks_a_rebalance(
         found = console.get("/groups?q=charted")["items"]
         return found[0]["lag"] if found else None
 
+    def patience_s() -> float:
+        """The console looks the more seldom the longer looking takes."""
+        return max(90.0, 3 * float(console.get("/groups?limit=1")["period_s"]))
+
     for committed in (100, 200, 450):  # of so many groups one has a history once it changes
         reader.commit(offsets=[Place("topic-0002", 0, committed)], asynchronous=False)
-        until(partial(_is, lag, 500 - committed), seconds=90, every=0.5)
+        until(partial(_is, lag, 500 - committed), seconds=patience_s(), every=0.5)
     assert [each[1] for each in points()][-1] == 50 and 300 in [each[1] for each in points()]
     reader.close()
-    until(lambda: console.get("/history?series=lag/charted")["marks"], seconds=90, every=0.5)
+    until(lambda: console.get("/history?series=lag/charted")["marks"], seconds=patience_s(), every=0.5)
     visit = Visit(browser, console)
     page = visit.go("/groups/charted")
     page.locator("[aria-label='Lag of charted'] canvas").wait_for()

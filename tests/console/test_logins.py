@@ -158,6 +158,7 @@ print(answer.status, answer.read().decode())
     ("tokens", "mechanism", "kept"),
     [(True, "PLAIN", "token"), (True, "SCRAM-SHA-512", "token"), (False, "SCRAM-SHA-512", "secret")],
 )
+@pytest.mark.slow  # brokers or a console of its own; make test-console
 def test_no_object_holds_the_password_after_the_login(
     tmp_path: Path, server: Server, tokens: bool, mechanism: str, kept: str
 ) -> None:
@@ -216,6 +217,7 @@ def holders(backwards: str) -> dict[int, str]:
     return found
 
 
+@pytest.mark.slow  # brokers or a console of its own; make test-console
 def test_https_keeps_the_cookie_to_itself(tmp_path: Path) -> None:
     ca = authority()
     stores = key_properties(tmp_path, signed(ca, "console"), "console")

@@ -35,7 +35,7 @@ function lazy<Props extends object>(load: () => Promise<PageModule<Props>>): (pr
           .catch(() => (failed.value = true));
     }, []);
     if (failed.value) return <div class="callout bad">This page could not be loaded. Reload it: the console may have been updated.</div>;
-    if (!ready.value || !found) return <div class="loading" aria-busy="true" aria-label="Loading" />;
+    if (!ready.value || !found) return <div class="loading" role="status" aria-busy="true" aria-label="Loading" />;
     const Found = found;
     return <Found {...props} />;
   };
@@ -65,11 +65,6 @@ const Schemas = lazy(() => import("./pages/schemas"));
 const Schema = lazy<{ subject: string }>(() => import("./pages/schema"));
 
 function App() {
-  const entered = useSignal(useMemo(begin, []));
-  useEffect(() => {
-    if (!entered.value) void enter().then(() => (entered.value = true));
-  }, []);
-  if (!entered.value) return null;
   if (!session.value) return <Door />;
   const first = session.value.clusters[0] ?? "cluster";
   return (
@@ -139,7 +134,8 @@ function Shell({ cluster }: { cluster: string }) {
   }, [base, go]);
   const here = path.slice(base.length);
   const names = here.split("/").filter(Boolean).map(decodeURIComponent);
-  const title = names[names.length > 2 && (names[0] === "connect" || names[0] === "streams") ? 2 : 1] ?? SECTIONS.flatMap((each) => each.pages).find((each) => each.path === here)?.name ?? "Overview";
+  const named = names[names.length > 2 && (names[0] === "connect" || names[0] === "streams") ? 2 : 1];
+  const title = named ?? SECTIONS.flatMap((each) => each.pages).find((each) => each.path === here)?.name ?? "Overview";
   useEffect(() => {
     document.title = `${title} · Ottla`;
   }, [title]);
@@ -196,7 +192,7 @@ function Shell({ cluster }: { cluster: string }) {
             </select>
           </label>
           <nav class="crumb" aria-label="Path">
-            {names[1] && names[0] ? (
+            {named && names[0] ? (
               <>
                 <Link class="opt" href={`${base}/${names[0]}`}>
                   {names[0][0]?.toUpperCase()}
@@ -205,7 +201,7 @@ function Shell({ cluster }: { cluster: string }) {
                 <span class="opt" aria-hidden="true">
                   /
                 </span>
-                <b class="opt clip">{names[1]}</b>
+                <b class="opt clip">{named}</b>
               </>
             ) : (
               <b class="opt">{title}</b>
@@ -285,4 +281,10 @@ const keptText = (kept: string | undefined): string =>
 const isHere = (here: string, path: string): boolean => (path === "" ? here === "" || here === "/" : here === path || here.startsWith(`${path}/`));
 
 const root = document.getElementById("app");
-if (root) render(<App />, root);
+// What stands in the page stays until it is known who has come in.
+function show(): void {
+  root?.replaceChildren();
+  if (root) render(<App />, root);
+}
+if (begin()) show();
+else void enter().then(show);

@@ -32,11 +32,12 @@ export function drawn(box: HTMLDivElement, series: Series[], answers: Answer[], 
     {
       width: box.clientWidth || 300,
       height,
+      padding: [8, 10, 0, 0],
       legend: { show: false },
       cursor: { points: { size: 6 }, drag: { x: false, y: false } },
       scales: { x: { range: () => [from / 1000, to / 1000] }, y: { range: (_, __, most) => [0, Math.max(1, most * 1.1)] } },
       axes: [
-        { ...axis, grid: { show: false }, space: 90, values: (_, ticks) => ticks.map(time) },
+        { ...axis, grid: { show: false }, size: 24, space: 90, values: (_, ticks) => ticks.map(time) },
         { ...axis, size: 52, values: (_, ticks) => ticks.map((each) => short(each).join(" ").trim()) },
       ],
       series: [
