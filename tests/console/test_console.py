@@ -449,6 +449,7 @@ def test_a_read_only_console_refuses_every_change(server: Server) -> None:
         assert rows(console.scan(topic="orders", hits=1))
 
 
+@pytest.mark.slow  # a broker of its own; make test-console
 def test_a_console_starts_and_ends_with_its_broker(tmp_path: Path) -> None:
     with running_server(tmp_path, overrides=["ottla.console.listeners=127.0.0.1:0"]) as server:
         until(lambda: any("console http://127.0.0.1:" in line for line in list(server.lines)), lambda: server.lines)

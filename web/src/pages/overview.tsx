@@ -162,6 +162,7 @@ function Brokers({ rows, cluster }: { rows: BrokerRow[]; cluster: string }) {
         <thead>
           <tr>
             <th>Broker</th>
+            <th>Address</th>
             <th class="m-hide">Rack</th>
             <th class="m-hide">Role</th>
             <th class="num">Leads</th>
@@ -175,10 +176,10 @@ function Brokers({ rows, cluster }: { rows: BrokerRow[]; cluster: string }) {
             return (
               <tr key={each.id}>
                 <td>
-                  <Link href={`/c/${cluster}/brokers?broker=${each.id}`}>{each.id}</Link>{" "}
-                  <span class="dim">
-                    {each.host}:{each.port}
-                  </span>
+                  <Link href={`/c/${cluster}/brokers?broker=${each.id}`}>{each.id}</Link>
+                </td>
+                <td class="dim clip">
+                  {each.host}:{each.port}
                 </td>
                 <td class="m-hide">{each.rack ?? "–"}</td>
                 <td class="m-hide">{each.is_controller ? "controller" : "broker"}</td>
