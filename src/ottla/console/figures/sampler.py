@@ -125,8 +125,8 @@ class Sampler:
         self._begun += 1
         try:
             sample = await self._sampling.take(self._now_ms())
+            await self._remember(sample, self.newest)  # whoever sees a sample finds its figures in the history
             self.before, self.newest = self.newest, sample
-            await self._remember(sample)
             self.summary.of(self._seen(sample))
         except OttlaError as error:
             self.error = str(error)
@@ -140,9 +140,9 @@ class Sampler:
             self.count += 1
             self._changed.notify_all()
 
-    async def _remember(self, sample: Sample) -> None:
+    async def _remember(self, sample: Sample, before: Sample | None) -> None:
         """Add a sample to what is kept, in steps between which others have their turn: thousands of groups take a while."""
-        at, before = sample.at_ms, self.before
+        at = sample.at_ms
         self.times.add(at, sample.ends())
         await asyncio.sleep(0)
         rates = topic_rates(sample, before)
@@ -165,11 +165,11 @@ class Sampler:
                 self.history.add(f"lag/{name}", at, sum(lags))
             if (consumed := _consumed(name, sample, before)) is not None:
                 self.history.add(f"consumed/{name}", at, consumed)
-            self._mark_state(name, sample)
+            self._mark_state(name, sample, before)
         await asyncio.sleep(0)
 
-    def _mark_state(self, name: str, sample: Sample) -> None:
-        old = self.before.groups.get(name) if self.before is not None else None
+    def _mark_state(self, name: str, sample: Sample, before: Sample | None) -> None:
+        old = before.groups.get(name) if before is not None else None
         new = sample.groups[name]
         if old is not None and old.state != new.state:
             self.history.mark(f"lag/{name}", Mark(sample.at_ms, "state", f"{old.state} → {new.state}"))
