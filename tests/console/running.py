@@ -96,6 +96,12 @@ class RunningConsole:
         assert answer.status == 200, answer
         return answer.body
 
+    def given(self, path: str = "/c/cluster") -> dict[str, Any]:
+        """The answers that a page is sent with."""
+        (found,) = re.findall(r'id="given">(.*?)</script>', self.ask("GET", path).body, re.DOTALL)
+        answers: dict[str, Any] = json.loads(found)
+        return answers
+
     def post(self, path: str, body: Any) -> Answer:
         """Ask for a change."""
         return self.ask("POST", f"/api/c/cluster{path}", body)

@@ -176,7 +176,7 @@ class Hook:
 
     @contextmanager
     def serving(self) -> Iterator[Hook]:
-        thread = threading.Thread(target=self._server.serve_forever)
+        thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
         thread.start()
         try:
             yield self
@@ -334,6 +334,42 @@ def test_a_silence_holds_over_a_restart_and_what_still_rings_behind_it_is_told(w
     world(test)
 
 
+def test_what_is_deleted_leaves_nothing_for_the_next_rule_of_its_name(world: Any, hook: Hook) -> None:
+    async def test(found: World) -> None:
+        console = await found.console(LAG_RULE)
+        console.start()
+        try:
+            await found.write("silence behind", {"until_ms": AT_MS + 3_600_000})
+            assert await found.look(console, 200, 5) == RINGING and hook.told == []
+            await asyncio.to_thread(console.put, "behind", None)
+            await asyncio.to_thread(console.put, "behind", LAG_RULE)
+            again = await found.console()
+            for at_s, each in ((10, console), (15, again)):
+                assert await found.look(each, 200, at_s) == RINGING
+                assert each.silence("behind") == 0
+            assert hook.states() == ["ringing"]
+            await asyncio.to_thread(console.put, "behind", None)
+            topic = OwnTopic(found.client, found.topic, ALERT_CONFIGS)
+            last = {record.key: record.value async for record in topic.records()}
+            assert set(last.values()) == {None}, "a topic that is compacted holds nothing of it any more"
+        finally:
+            await console.stop()
+
+    world(test)
+
+
+def test_a_silence_that_was_left_by_a_rule_that_is_gone_holds_for_no_other(world: Any, hook: Hook) -> None:
+    async def test(found: World) -> None:
+        console = await found.console(LAG_RULE)
+        await found.write("silence behind", {"until_ms": AT_MS + 3_600_000})
+        await found.write("rule behind", None)
+        await found.write("rule behind", LAG_RULE)
+        assert await found.look(console, 200, 5) == RINGING
+        assert hook.states() == ["ringing"]
+
+    world(test)
+
+
 def test_a_target_that_fails_is_tried_again_and_said(world: Any, hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.console.alerts.notices.PAUSES_S", (0.0, 0.0, 0.0))
 
@@ -383,6 +419,7 @@ def test_a_read_only_console_shows_what_rings_and_tells_nobody(world: Any, hook:
     world(test)
 
 
+@pytest.mark.slow  # a console of its own; make test-console
 def test_a_rule_is_made_rings_is_silenced_and_deleted_in_the_console(server: Server, hook: Hook) -> None:
     producer = Producer({"bootstrap.servers": server.bootstrap})
     for _ in range(50):
@@ -416,5 +453,7 @@ def test_a_rule_is_made_rings_is_silenced_and_deleted_in_the_console(server: Ser
         plan = console.post(f"/audit/{deleted['id']}/undo", {}).body
         back = console.post(f"/plans/{plan['id']}/run", {"hash": plan["hash"]}).body
         assert back["outcome"] == "done", back
-        assert [each["name"] for each in console.get("/alerts")["items"]] == ["slow group"]
-    assert hook.states() == ["ringing", "test"]
+        (found_again,) = console.get("/alerts")["items"]
+        assert found_again["name"] == "slow group" and found_again["silenced_until_ms"] is None
+        until(lambda: len(hook.told) == 3)  # it is another rule now, which rings
+    assert hook.states() == ["ringing", "test", "ringing"]

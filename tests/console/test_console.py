@@ -70,6 +70,21 @@ def test_lists_and_the_overview_tell_what_there_is(console: RunningConsole) -> N
     assert found["copies_out_of_sync"] == 0 and [each["id"] for each in found["brokers"]] == [1]
 
 
+def test_a_page_comes_with_what_it_would_ask_first(console: RunningConsole) -> None:
+    session = console.ask("GET", "/api/session").body
+    overview = "/api/c/cluster/overview"
+    for path in ("/", "/c/cluster", "/c/cluster?span=4%20h", "/c/cluster/"):
+        given = console.given(path)
+        assert given["/api/session"] == session and given.keys() == {"/api/session", overview}, path
+        assert given[overview].keys() == console.get("/overview").keys()
+    for path in ("/c/cluster/topics", "/c/nothing", "/c/cluster/topics/orders/messages"):
+        assert console.given(path) == {"/api/session": session}, path
+    stranger = RunningConsole(console.process, console.lines, base=console.base)
+    assert stranger.given() == {} == stranger.given("/")
+    assert console.ask("GET", "/c/cluster").headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.slow  # a console of its own; make test-console
 def test_who_writes_a_topic_is_told_and_what_it_costs(server: Server) -> None:
     prices = ("--override", "ottla.console.cost.stored.gb.month=2.5", "--override", "ottla.console.cost.currency=EUR")
     with running_console(server.bootstrap, *prices) as console:
@@ -396,6 +411,7 @@ def test_nonsense_on_the_socket_is_answered_with_an_error(console: RunningConsol
     assert all(each["type"] == "error" for each in found), found
 
 
+@pytest.mark.slow  # a console of its own; make test-console
 def test_changes_are_known_after_a_restart_and_can_be_taken_back(server: Server) -> None:
     asked = {"type": "topics", "name": "orders", "set": {"retention.ms": "2000000"}}
     with running_console(server.bootstrap) as first:
@@ -409,6 +425,7 @@ def test_changes_are_known_after_a_restart_and_can_be_taken_back(server: Server)
         assert back.body["outcome"] == "done" and back.body["id"] > done["id"], back
 
 
+@pytest.mark.slow  # a console of its own; make test-console
 def test_the_next_console_shows_the_figures_of_one_that_has_ended(server: Server) -> None:
     def points(console: RunningConsole) -> list[Any]:
         return list(console.get("/history?series=in")["points"])
@@ -425,12 +442,14 @@ def refused(console: RunningConsole) -> list[Answer]:
     return [console.post("/plans", plan), console.post("/topics/orders/records", {"value": "x"})]
 
 
+@pytest.mark.slow  # a console of its own; make test-console
 def test_a_read_only_console_refuses_every_change(server: Server) -> None:
     with running_console(server.bootstrap, "--read-only") as console:
         assert [answer.status for answer in refused(console)] == [403, 403]
         assert rows(console.scan(topic="orders", hits=1))
 
 
+@pytest.mark.slow  # a broker of its own; make test-console
 def test_a_console_starts_and_ends_with_its_broker(tmp_path: Path) -> None:
     with running_server(tmp_path, overrides=["ottla.console.listeners=127.0.0.1:0"]) as server:
         until(lambda: any("console http://127.0.0.1:" in line for line in list(server.lines)), lambda: server.lines)

@@ -198,6 +198,7 @@ def test_one_leaves_for_pages_of_the_console_alone(
         assert browser.get(browser.sign_in(browser.leave(to=to), "ann"))[:2] == (303, "/")
 
 
+@pytest.mark.slow  # brokers and a console of its own; make test-console
 def test_without_delegation_tokens_an_access_token_logs_in_until_it_ends(tmp_path: Path, ca: Identity) -> None:
     with everything(tmp_path, ca, tokens=False, secret=None, lasts_s=6) as (_, _, console):
         browser = Browser(console, ca)
@@ -209,6 +210,7 @@ def test_without_delegation_tokens_an_access_token_logs_in_until_it_ends(tmp_pat
         assert session.ask("GET", "/api/session").body["users"] == {}
 
 
+@pytest.mark.slow  # brokers and a console of its own; make test-console
 def test_a_token_that_can_be_renewed_is_and_the_session_goes_on(tmp_path: Path, ca: Identity) -> None:
     with everything(tmp_path, ca, tokens=False, lasts_s=4, renews=True) as (issuer, _, console):
         browser = Browser(console, ca)
@@ -227,6 +229,7 @@ def test_a_token_that_can_be_renewed_is_and_the_session_goes_on(tmp_path: Path, 
         until(renewed_twice, every=0.5)
 
 
+@pytest.mark.slow  # brokers and a console of its own; make test-console
 def test_who_shows_a_certificate_is_that_user_at_the_brokers(tmp_path: Path, ca: Identity) -> None:
     with secured_server(tmp_path, tokens=True) as server:
         stores = key_properties(tmp_path, signed(ca, "console"), "console") | trust_properties(tmp_path, ca)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.admin import is_dead_letter_topic
+from ottla.admin.dead_letters import FROM
+from ottla.base import Millis, Offset
+from ottla.base import TopicPartition as Partition
+from ottla.client import Client
+from ottla.console.records.redrives import ToOrigins
+from ottla.console.records.replays import Replay
+from ottla.wire import Record
 from tests.console.running import RunningConsole, running_console
 from tests.server import Server, running_server
 from tests.waiting import until
@@ -166,6 +174,36 @@ def test_letters_are_sent_back_at_a_rate_paused_and_gone_on_with_each_once(
     assert all(each["mended"] is True for each in values)
     again = console.post("/plans", {"action": "redrive", "arguments": asked})
     assert again.status == 400 and "all of them have been sent back" in again.body["message"], again
+
+
+class Headers(tuple[tuple[str, bytes], ...]):
+    """Headers that count how often they are gone through."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[tuple[str, bytes]]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_a_letter_that_is_sent_at_a_rate_is_parsed_once(server: Server) -> None:
+    headers = Headers([(f"{CONNECT}topic", b"orders"), (f"{CONNECT}partition", b"1"), ("own", b"x")])
+    record = Record(offset=Offset(0), timestamp=Millis(1), key=b"k", value=b"v", headers=headers)
+
+    async def sent() -> list[tuple[Partition, Record]]:
+        client = Client(server.bootstrap)
+        try:
+            letters = ToOrigins(Replay("r", "orders.dlq", "", {0: 0}, {0: 1}, letters={}))
+            await letters.begin(client)
+            assert await letters.matching(0, [record]) == [True]
+            return letters.written(0, record)
+        finally:
+            await client.close()
+
+    again, remembered = asyncio.run(sent())
+    assert again[0] == Partition("orders", 1) and [name for name, _ in again[1].headers] == ["own", FROM]
+    assert remembered[1].value == b"orders"
+    assert headers.times == 2, "once to know what it says, once to keep its own"
 
 
 @pytest.mark.parametrize(

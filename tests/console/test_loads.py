@@ -10,7 +10,9 @@ import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -18,8 +20,9 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import NewTopic as Topic
 
-from ottla.base import Offset, TopicPartition
+from ottla.base import KafkaError, Offset, TopicPartition
 from ottla.client import Client, NewTopic, commit_offsets, create_topics
 from tests.console.running import RunningConsole, running_console
 from tests.console.visits import Visit, needs_chromium
@@ -31,6 +34,7 @@ TOPICS, PARTITIONS, GROUPS = 5_000, 10_000, 10_000
 SHOWN_MAX = 80
 """Rows that a page may hold."""
 AT_ONCE = 200
+TRIES = 10
 MIB = 1 << 20
 LONGEST_FRAME = """async () => {
   const main = document.getElementById('main');
@@ -49,6 +53,13 @@ LONGEST_FRAME = """async () => {
 SHIFT = """new PerformanceObserver((list) => {
   for (const each of list.getEntries()) if (!each.hadRecentInput) window.shifted = (window.shifted ?? 0) + each.value;
 }).observe({type: 'layout-shift', buffered: true});"""
+USABLE = """const look = () => {
+  if (document.querySelector('main h1') && !document.querySelector('.loading')) window.usable = performance.now();
+  else requestAnimationFrame(look);
+};
+requestAnimationFrame(look);"""
+"""Notes when what a page is for is shown: asked from outside, the slowed page would count the asking, too."""
+VISITS = 5
 
 
 async def fill(bootstrap: str) -> None:
@@ -58,7 +69,14 @@ async def fill(bootstrap: str) -> None:
         for first in range(0, TOPICS, 500):
             wanted = [NewTopic(f"topic-{index:04}", 1) for index in range(first, first + 500)]
             assert await create_topics(client, wanted) == {}
-        assert await create_topics(client, [NewTopic("wide", PARTITIONS)]) == {}
+        for _ in range(TRIES):
+            with suppress(KafkaError):  # a busy machine answers too late, and has made it then
+                await create_topics(client, [NewTopic("wide", PARTITIONS)])
+            with suppress(KafkaError):
+                if len((await client.metadata(["wide"])).partitions_of("wide")) == PARTITIONS:
+                    break
+        else:
+            pytest.fail(f"no topic of {PARTITIONS} partitions is made in {TRIES} tries")
         await client.metadata(["topic-0000"])
         gate = asyncio.Semaphore(AT_ONCE)
 
@@ -139,21 +157,42 @@ def test_ten_thousand_groups_are_listed_and_the_period_says_that_it_stretches(
     visit.close()
 
 
-def test_the_overview_is_drawn_once_and_does_not_move_on_a_slow_machine(browser: Any, console: RunningConsole) -> None:
+def first_visits(browser: Any, console: RunningConsole, cluster: str) -> None:
+    """Open the overview as whoever has never been there, on a machine that is four times slower; print how long it took."""
     visit = Visit(browser, console)
     slow = visit.page.context.new_cdp_session(visit.page)
-    slow.send("Network.clearBrowserCache")
-    slow.send("Emulation.setCPUThrottlingRate", {"rate": 4})
     visit.page.add_init_script(SHIFT)
-    page = visit.go("")
-    paint_ms = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-    usable_ms = page.evaluate("performance.now()")
-    moved = page.evaluate("window.shifted ?? 0")
+    visit.page.add_init_script(USABLE)
+    found = []
+    for _ in range(VISITS):
+        slow.send("Network.clearBrowserCache")
+        slow.send("Emulation.setCPUThrottlingRate", {"rate": 4})
+        page = visit.go("")
+        slow.send("Emulation.setCPUThrottlingRate", {"rate": 1})
+        paint_ms = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+        found.append((page.evaluate("window.usable"), paint_ms, page.evaluate("window.shifted ?? 0")))
+    usable_ms, paint_ms, moved = (sorted(each)[VISITS // 2] for each in zip(*found, strict=True))
+    each_ms = ", ".join(f"{each:.0f}" for each, _, _ in found)
     print(
-        f"first paint {paint_ms:.0f} ms, usable before {usable_ms:.0f} ms, moved {moved:.3f}, at a quarter of the CPU"
+        f"{cluster}: first paint {paint_ms:.0f} ms, usable {usable_ms:.0f} ms ({each_ms}), moved {moved:.3f}, at a quarter"
     )
-    assert moved <= 0.02
+    assert max(each for _, _, each in found) <= 0.02
     visit.close()
+
+
+def test_the_overview_is_drawn_once_and_does_not_move_on_a_slow_machine(browser: Any, console: RunningConsole) -> None:
+    until(lambda: console.get("/groups?limit=1")["total"] >= GROUPS, seconds=120)
+    first_visits(browser, console, "15,000 partitions, 10,000 groups")
+
+
+def test_so_it_is_on_a_small_cluster(browser: Any, tmp_path: Path) -> None:
+    with running_server(tmp_path) as server:
+        admin = AdminClient({"bootstrap.servers": server.bootstrap})
+        for each in admin.create_topics([Topic(f"topic-{index}", 3) for index in range(3)]).values():
+            each.result()
+        with running_console(server.bootstrap) as console:
+            until(lambda: console.get("/topics")["total"] == 3)
+            first_visits(browser, console, "three topics")
 
 
 def test_a_tab_that_takes_nothing_holds_nobody_up_and_no_memory(
@@ -209,12 +248,16 @@ def test_the_chart_of_lag_is_what_is_committed_and_marks_a_rebalance(
         found = console.get("/groups?q=charted")["items"]
         return found[0]["lag"] if found else None
 
+    def patience_s() -> float:
+        """The console looks the more seldom the longer looking takes."""
+        return max(90.0, 3 * float(console.get("/groups?limit=1")["period_s"]))
+
     for committed in (100, 200, 450):  # of so many groups one has a history once it changes
         reader.commit(offsets=[Place("topic-0002", 0, committed)], asynchronous=False)
-        until(partial(_is, lag, 500 - committed), seconds=90, every=0.5)
+        until(partial(_is, lag, 500 - committed), seconds=patience_s(), every=0.5)
     assert [each[1] for each in points()][-1] == 50 and 300 in [each[1] for each in points()]
     reader.close()
-    until(lambda: console.get("/history?series=lag/charted")["marks"], seconds=90, every=0.5)
+    until(lambda: console.get("/history?series=lag/charted")["marks"], seconds=patience_s(), every=0.5)
     visit = Visit(browser, console)
     page = visit.go("/groups/charted")
     page.locator("[aria-label='Lag of charted'] canvas").wait_for()

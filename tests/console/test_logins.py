@@ -101,6 +101,9 @@ def test_a_user_is_shown_nothing_that_the_brokers_would_not_tell(ann: RunningCon
     paths = ("/topics?internal=true", "/groups", "/overview", "/findings", "/topics?q=p", "/groups?q=pears", "/audit")
     for path in paths:
         assert names(ann.get(path)) <= {"apples", "apples-readers"}, path
+    given = ann.given()
+    assert names(given) <= {"apples", "apples-readers"} and given["/api/c/cluster/overview"]["topics"] == 1, given
+    assert root.given()["/api/c/cluster/overview"]["topics"] > 1
     assert [each["name"] for each in ann.get("/topics")["items"]] == ["apples"]
     assert {each["name"] for each in root.get("/topics")["items"]} == set(TOPICS)
     assert [each["name"] for each in ann.get("/groups")["items"]] == ["apples-readers"]
@@ -155,6 +158,7 @@ print(answer.status, answer.read().decode())
     ("tokens", "mechanism", "kept"),
     [(True, "PLAIN", "token"), (True, "SCRAM-SHA-512", "token"), (False, "SCRAM-SHA-512", "secret")],
 )
+@pytest.mark.slow  # brokers or a console of its own; make test-console
 def test_no_object_holds_the_password_after_the_login(
     tmp_path: Path, server: Server, tokens: bool, mechanism: str, kept: str
 ) -> None:
@@ -213,6 +217,7 @@ def holders(backwards: str) -> dict[int, str]:
     return found
 
 
+@pytest.mark.slow  # brokers or a console of its own; make test-console
 def test_https_keeps_the_cookie_to_itself(tmp_path: Path) -> None:
     ca = authority()
     stores = key_properties(tmp_path, signed(ca, "console"), "console")

@@ -131,6 +131,7 @@ def test_no_page_has_an_accessibility_fault_that_axe_finds(
     visit.close()
 
 
+@pytest.mark.slow  # seconds in the browser; make test-console
 def test_hostile_records_are_shown_as_text(browser: Any, console: RunningConsole) -> None:
     visit = Visit(browser, console)
     page = visit.go("/topics/orders/messages")
@@ -162,6 +163,7 @@ def test_a_search_is_typed_found_and_is_a_link(browser: Any, console: RunningCon
     visit.close()
 
 
+@pytest.mark.slow  # seconds in the browser; make test-console
 def test_a_topic_is_made_written_to_and_deleted_by_keyboard_and_pointer(browser: Any, console: RunningConsole) -> None:
     visit = Visit(browser, console)
     page = visit.go("")
@@ -232,6 +234,7 @@ def test_without_the_link_nothing_is_shown(browser: Any, console: RunningConsole
     page = context.new_page()
     page.goto(f"{console.base}/c/cluster/topics")
     page.wait_for_selector('h1:has-text("Open the console\'s link")')
+    assert page.locator("body .side").count() == 0, "what stood in the page before is gone"
     assert "orders" not in page.content()
     context.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
@@ -17,6 +18,7 @@ from tests.server import running_server
 from tests.waiting import until
 
 
+@pytest.mark.slow  # a broker, a registry and a console of its own; make test-console
 def test_avro_values_are_searched_by_their_fields(tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     overrides = [f"ottla.registry.listeners={url}", "group.initial.rebalance.delay.ms=0"]

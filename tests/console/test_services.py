@@ -53,8 +53,8 @@ def test_a_connector_is_made_changed_and_taken_back(console: RunningConsole) -> 
     made = console.run("configure-connector", cluster="files", name="lines", config=SOURCE)
     assert made.body["outcome"] == "done", made
     files, away = console.get("/connect")["items"]
-    assert [(each["name"], each["worst"], each["type"]) for each in files["connectors"]] == [
-        ("lines", "RUNNING", "source")
+    assert [(each["worst"], each["type"]) for each in files["connectors"] if each["name"] == "lines"] == [
+        ("RUNNING", "source")
     ]
     assert "no Connect worker answers" in away["error"] and "hush" not in json.dumps(away)
     changed = console.run("configure-connector", cluster="files", name="lines", config={**SOURCE, "batch.size": "7"})
@@ -85,6 +85,13 @@ def test_a_connector_is_paused_stopped_resumed_and_its_offsets_set(console: Runn
     assert connector(console, "turns").body["offsets"] == [], reset
     undone(console, reset)
     assert connector(console, "turns").body["offsets"] == [place]
+
+
+def test_a_state_that_there_is_not_is_refused(console: RunningConsole) -> None:
+    console.run("configure-connector", cluster="files", name="states", config=SOURCE)
+    asked = {"cluster": "files", "name": "states", "to": "x"}
+    answer = console.post("/plans", {"action": "connector-state", "arguments": asked})
+    assert answer.status == 400 and "to is one of" in answer.body["message"], answer
 
 
 def test_secrets_are_shown_nowhere_and_stay_what_they_are(console: RunningConsole, worker: Worker) -> None:
@@ -187,7 +194,7 @@ def test_a_subject_is_deleted_by_its_name_typed(console: RunningConsole) -> None
         ("configure-connector", {"cluster": "files", "name": "x", "config": {}}, "config maps"),
         ("configure-connector", {"cluster": "files", "name": "x", "config": {"a": "b"}}, "connector.class"),
         ("delete-connector", {"cluster": "files", "name": "nobody"}, "There is no connector nobody"),
-        ("connector-state", {"cluster": "files", "name": "lines", "to": "x"}, "to is one of"),
+        ("connector-state", {"cluster": "files", "name": "nobody", "to": "paused"}, "There is no connector nobody"),
         ("register-schema", {"subject": "x", "schema": "{"}, ""),
         ("register-schema", {"subject": "x", "schema": "{}", "schema_type": "XML"}, "schema_type is one of"),
         ("delete-schema", {"subject": "nobody"}, "There is no subject"),

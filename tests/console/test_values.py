@@ -19,7 +19,7 @@ from ottla.console.figures.history import Bucket, History
 from ottla.console.figures.offset_times import OffsetTimes
 from ottla.console.figures.partition_lags import PartitionLags
 from ottla.console.figures.samples import BrokerSample, GroupSample, PartitionSample, Sample, topic_figures
-from ottla.console.figures.views import Seen, findings, group_row, overview, why_behind
+from ottla.console.figures.views import KeptSummary, Seen, findings, group_row, overview, why_behind
 from ottla.console.records.decoding import decode, registry_frame
 from ottla.console.records.scan_plan import Limits, Progress, newest_first, reason_to_end, windows_backwards
 from ottla.wire import Record
@@ -306,7 +306,7 @@ def test_a_healthy_group_is_told_nothing_of(seed: int) -> None:
 def test_a_group_without_members_is_a_finding_and_one_that_keeps_up_is_none() -> None:
     ends = {ORDERS_0: 100}
     quiet = seen(sample(0, ends, ends), sample(5_000, ends, ends))
-    assert findings(quiet) == [] and overview(quiet)["verdict"] == "Working."
+    assert findings(quiet) == [] and overview(quiet).with_findings()["verdict"] == "Working."
     new = sample(5_000, ends, {ORDERS_0: 40}, "Empty")
     (found,) = findings(seen(sample(0, ends, {ORDERS_0: 40}, "Empty"), new))
     assert found.title == "g has nobody who reads" and "60 records wait" in found.text
@@ -321,4 +321,34 @@ def test_partitions_without_a_leader_and_copies_behind_are_found() -> None:
     broken = replace(base, topics=topics)
     titles = [each.title for each in findings(seen(base, broken))]
     assert titles == ["orders has partitions without a leader", "other has copies that are behind"]
-    assert str(overview(seen(base, broken))["verdict"]).startswith("Parts cannot be reached")
+    assert str(overview(seen(base, broken)).with_findings()["verdict"]).startswith("Parts cannot be reached")
+
+
+class Counting(History):
+    """A history that counts what is read of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read_of: list[str] = []
+
+    def read(self, name: str, from_ms: int, to_ms: int, points: int = 600) -> list[Bucket]:
+        self.read_of.append(name)
+        return super().read(name, from_ms, to_ms, points)
+
+
+def test_a_brokers_disk_is_forecast_once_for_an_answer() -> None:
+    ends = {ORDERS_0: 100}
+    found = replace(seen(sample(0, ends, ends), sample(5_000, ends, ends)), history=Counting())
+    overview(found)
+    assert isinstance(found.history, Counting)
+    disks = [name for name in found.history.read_of if name.startswith("disk/")]
+    assert disks == [f"disk/{node}" for node in found.sample.brokers] and disks
+
+
+def test_a_summary_is_made_once_for_a_sample() -> None:
+    ends = {ORDERS_0: 100}
+    first = seen(sample(0, ends, ends), sample(5_000, ends, ends))
+    kept = KeptSummary()
+    assert kept.of(first) is kept.of(replace(first, period_s=10.0))
+    moved = seen(first.sample, sample(10_000, {ORDERS_0: 200}, ends))
+    assert kept.of(moved).figures["lag"] == 100 and kept.of(first).figures["lag"] == 0

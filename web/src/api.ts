@@ -35,6 +35,25 @@ export const session = signal<Session | null>(null);
 export const loginError = signal<string>("");
 export const way = signal<Way>({ mechanisms: [] });
 
+// What the server has put into the page itself: the session, and what its first page shows. Each is used once.
+const given: Record<string, unknown> = JSON.parse(document.getElementById("given")?.textContent || "{}");
+
+export function taken<T>(path: string): T | null {
+  const found = (given[path] ?? null) as T | null;
+  delete given[path];
+  return found;
+}
+
+// Of which look of the sampler the newest answer is.
+let newest = 0;
+export const isNewer = (at: unknown): boolean => typeof at === "number" && at > newest;
+
+export function noted<T>(answer: T): T {
+  const at = (answer as { sampled_at?: unknown } | null)?.sampled_at;
+  if (isNewer(at)) newest = at as number;
+  return answer;
+}
+
 export async function call<T>(path: string, options: { method?: string; body?: unknown; signal?: AbortSignal } = {}): Promise<T> {
   const headers: Record<string, string> = {};
   if (options.body !== undefined || (options.method ?? "GET") !== "GET") {
@@ -65,16 +84,30 @@ export async function call<T>(path: string, options: { method?: string; body?: u
     if (answer.status === 401 && body["error_code"] !== NOT_LOGGED_IN) session.value = null;
     throw new ApiError(answer.status, String(body["message"] ?? answer.statusText), body);
   }
-  return body as T;
+  return noted(body as T);
+}
+
+// Begin with the session that the page has brought; false where one has to ask, or to come in by a key.
+export function begin(): boolean {
+  if (linkKey() || new URLSearchParams(location.search).has("failed")) return false;
+  session.value = taken<Session>("/api/session");
+  if (session.value && session.value.mechanisms.length > 0) void askDoor(); // it may be open to one cluster only
+  return session.value !== null;
+}
+
+const linkKey = () => new URLSearchParams(location.hash.slice(1)).get("key");
+
+async function askDoor(failed: string | null = null): Promise<void> {
+  way.value = await call<Way>(`/api/door${failed ? `?failed=${encodeURIComponent(failed)}` : ""}`).catch(() => way.value);
 }
 
 // The key of the link comes behind `#`, so that no server and no log sees it.
 export async function enter(): Promise<void> {
-  const key = new URLSearchParams(location.hash.slice(1)).get("key");
+  const key = linkKey();
   if (key) {
     history.replaceState(null, "", location.pathname + location.search);
     try {
-      session.value = await call<Session>("/api/login", { method: "POST", body: { key } });
+      session.value = await begun({ key });
       return;
     } catch (error) {
       loginError.value = (error as Error).message;
@@ -82,21 +115,27 @@ export async function enter(): Promise<void> {
   }
   const failed = new URLSearchParams(location.search).get("failed");
   if (failed) history.replaceState(null, "", location.pathname);
-  way.value = await call<Way>(`/api/door${failed ? `?failed=${encodeURIComponent(failed)}` : ""}`).catch(() => way.value);
+  await askDoor(failed);
   try {
-    session.value = await call<Session>("/api/session");
+    session.value = taken<Session>("/api/session") ?? (await call<Session>("/api/session"));
     loginError.value = "";
   } catch (error) {
     if (!loginError.value && way.value.mechanisms.length === 0) loginError.value = (error as Error).message;
   }
 }
 
+// What the page has brought is of the session before.
+function begun(body: Record<string, string>): Promise<Session> {
+  for (const each of Object.keys(given)) delete given[each];
+  return call<Session>("/api/login", { method: "POST", body });
+}
+
 export async function logIn(cluster: string, mechanism: string, user: string, password: string): Promise<void> {
-  session.value = await call<Session>("/api/login", { method: "POST", body: { cluster, mechanism, user, password } });
+  session.value = await begun({ cluster, mechanism, user, password });
 }
 
 export async function logInByCertificate(cluster: string): Promise<void> {
-  session.value = await call<Session>("/api/login", { method: "POST", body: { cluster, mechanism: "CERTIFICATE" } });
+  session.value = await begun({ cluster, mechanism: "CERTIFICATE" });
 }
 
 // Where the issuer's page is, from which one comes back to this one.
@@ -127,6 +166,7 @@ export class Live {
   readonly connected = signal(false);
 
   constructor(private readonly cluster: string) {
+    newest = 0;
     this.open();
   }
 

@@ -2,13 +2,14 @@ import { useSignal } from "@preact/signals";
 import { type ComponentType, type JSX, render } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import { Link, Redirect, Route, Switch, useLocation } from "wouter-preact";
-import { Live, enter, logOut, session } from "./api";
+import { Live, begin, enter, isNewer, logOut, session } from "./api";
 import { Door } from "./door";
 import { Mark } from "./mark";
 import { ago } from "./ago";
 import "./ottla.css";
 import "./console.css";
 import { Icon } from "./parts";
+import Overview from "./pages/overview";
 import { Palette } from "./palette";
 import { SECTIONS } from "./sections";
 import { HereContext, sampled, tick } from "./state";
@@ -17,7 +18,8 @@ const ON_A_PHONE = ["Overview", "Topics", "Groups", "Brokers"];
 
 type PageModule<Props> = { default: ComponentType<Props> };
 
-// A page is loaded when it is first opened; the first one of a visit is then all that a visitor waits for.
+// A page is loaded when it is first opened; the first one of a visit is then all that a visitor waits for. The overview is
+// small, and where most visits begin: it comes with what all pages share.
 function lazy<Props extends object>(load: () => Promise<PageModule<Props>>): (props: Props) => JSX.Element {
   let found: ComponentType<Props> | null = null;
   return function Lazy(props: Props) {
@@ -33,13 +35,12 @@ function lazy<Props extends object>(load: () => Promise<PageModule<Props>>): (pr
           .catch(() => (failed.value = true));
     }, []);
     if (failed.value) return <div class="callout bad">This page could not be loaded. Reload it: the console may have been updated.</div>;
-    if (!ready.value || !found) return <div class="loading" aria-busy="true" aria-label="Loading" />;
+    if (!ready.value || !found) return <div class="loading" role="status" aria-busy="true" aria-label="Loading" />;
     const Found = found;
     return <Found {...props} />;
   };
 }
 
-const Overview = lazy(() => import("./pages/overview"));
 const Topics = lazy(() => import("./pages/topics"));
 const Topic = lazy<{ name: string; tab: string }>(() => import("./pages/topic"));
 const Groups = lazy(() => import("./pages/groups"));
@@ -64,11 +65,6 @@ const Schemas = lazy(() => import("./pages/schemas"));
 const Schema = lazy<{ subject: string }>(() => import("./pages/schema"));
 
 function App() {
-  const entered = useSignal(false);
-  useEffect(() => {
-    void enter().then(() => (entered.value = true));
-  }, []);
-  if (!entered.value) return null;
   if (!session.value) return <Door />;
   const first = session.value.clusters[0] ?? "cluster";
   return (
@@ -99,7 +95,8 @@ function Shell({ cluster }: { cluster: string }) {
   useEffect(() => {
     const end = live.listen("sample", {}, (frame) => {
       sampled.value = { at: frame["at_ms"] as number | null, period: Number(frame["period_s"]), error: frame["error"] as string | null };
-      if (!document.hidden) tick.value += 1;
+      const is_shown = frame.seq === 0 && !isNewer(frame["at_ms"]); // the first frame may say what was loaded just now
+      if (!document.hidden && !is_shown) tick.value += 1;
     });
     return () => {
       end();
@@ -137,7 +134,8 @@ function Shell({ cluster }: { cluster: string }) {
   }, [base, go]);
   const here = path.slice(base.length);
   const names = here.split("/").filter(Boolean).map(decodeURIComponent);
-  const title = names[names.length > 2 && (names[0] === "connect" || names[0] === "streams") ? 2 : 1] ?? SECTIONS.flatMap((each) => each.pages).find((each) => each.path === here)?.name ?? "Overview";
+  const named = names[names.length > 2 && (names[0] === "connect" || names[0] === "streams") ? 2 : 1];
+  const title = named ?? SECTIONS.flatMap((each) => each.pages).find((each) => each.path === here)?.name ?? "Overview";
   useEffect(() => {
     document.title = `${title} · Ottla`;
   }, [title]);
@@ -194,7 +192,7 @@ function Shell({ cluster }: { cluster: string }) {
             </select>
           </label>
           <nav class="crumb" aria-label="Path">
-            {names[1] && names[0] ? (
+            {named && names[0] ? (
               <>
                 <Link class="opt" href={`${base}/${names[0]}`}>
                   {names[0][0]?.toUpperCase()}
@@ -203,7 +201,7 @@ function Shell({ cluster }: { cluster: string }) {
                 <span class="opt" aria-hidden="true">
                   /
                 </span>
-                <b class="opt clip">{names[1]}</b>
+                <b class="opt clip">{named}</b>
               </>
             ) : (
               <b class="opt">{title}</b>
@@ -283,4 +281,10 @@ const keptText = (kept: string | undefined): string =>
 const isHere = (here: string, path: string): boolean => (path === "" ? here === "" || here === "/" : here === path || here.startsWith(`${path}/`));
 
 const root = document.getElementById("app");
-if (root) render(<App />, root);
+// What stands in the page stays until it is known who has come in.
+function show(): void {
+  root?.replaceChildren();
+  if (root) render(<App />, root);
+}
+if (begin()) show();
+else void enter().then(show);

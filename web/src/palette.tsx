@@ -3,15 +3,24 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { useLocation } from "wouter-preact";
 import { call, session } from "./api";
-import { Icon } from "./parts";
+import { Icon, marked } from "./parts";
 import { SECTIONS } from "./sections";
 import { useHere } from "./state";
 import type { GroupRow, Page, TopicRow } from "./types";
 
 interface Item {
   kind: string;
+  icon: string;
   name: string;
   href: string;
+}
+
+const NOWHERE = 3;
+
+// Names that begin with what is typed come first, then those of which a word does.
+function place(name: string, words: string): number {
+  const at = name.toLowerCase().indexOf(words);
+  return at < 0 ? NOWHERE : at === 0 ? 0 : /[^a-z0-9]/i.test(name[at - 1] ?? "") ? 1 : 2;
 }
 
 export function Palette({ close }: { close: () => void }) {
@@ -23,17 +32,17 @@ export function Palette({ close }: { close: () => void }) {
   const found = useSignal<Item[]>([]);
   const base = `/c/${cluster}`;
   const pages: Item[] = [
-    ...SECTIONS.flatMap((each) => each.pages).map((each) => ({ kind: "Go to", name: each.name, href: base + each.path })),
-    { kind: "Go to", name: "Users", href: `${base}/access/users` },
-    { kind: "Go to", name: "Quotas", href: `${base}/access/quotas` },
-    { kind: "Go to", name: "May X do Y?", href: `${base}/access/check` },
-    { kind: "Do", name: "Create topic…", href: `${base}/topics?new=1` },
-    { kind: "Do", name: "Give rights…", href: `${base}/access?new=1` },
-    { kind: "Do", name: "Set a password…", href: `${base}/access/users?new=1` },
-    { kind: "Do", name: "Set a quota…", href: `${base}/access/quotas?new=1` },
-    { kind: "Do", name: "Register a schema…", href: `${base}/schemas?new=1` },
-    { kind: "Do", name: "Move partitions…", href: `${base}/reassign?new=1` },
-    ...(session.value?.clusters ?? []).map((each) => ({ kind: "Cluster", name: each, href: `/c/${each}` })),
+    ...SECTIONS.flatMap((each) => each.pages).map((each) => ({ kind: "Go to", icon: each.icon, name: each.name, href: base + each.path })),
+    { kind: "Go to", icon: "access", name: "Users", href: `${base}/access/users` },
+    { kind: "Go to", icon: "access", name: "Quotas", href: `${base}/access/quotas` },
+    { kind: "Go to", icon: "access", name: "May X do Y?", href: `${base}/access/check` },
+    { kind: "Do", icon: "topics", name: "Create topic…", href: `${base}/topics?new=1` },
+    { kind: "Do", icon: "access", name: "Give rights…", href: `${base}/access?new=1` },
+    { kind: "Do", icon: "access", name: "Set a password…", href: `${base}/access/users?new=1` },
+    { kind: "Do", icon: "access", name: "Set a quota…", href: `${base}/access/quotas?new=1` },
+    { kind: "Do", icon: "schemas", name: "Register a schema…", href: `${base}/schemas?new=1` },
+    { kind: "Do", icon: "reassign", name: "Move partitions…", href: `${base}/reassign?new=1` },
+    ...(session.value?.clusters ?? []).map((each) => ({ kind: "Cluster", icon: "brokers", name: each, href: `/c/${each}` })),
   ];
   useEffect(() => {
     dialog.current?.showModal();
@@ -56,8 +65,8 @@ export function Palette({ close }: { close: () => void }) {
       ])
         .then(([topics, groups]) => {
           found.value = [
-            ...topics.items.map((each) => ({ kind: "Topic", name: each.name, href: `${base}/topics/${encodeURIComponent(each.name)}/messages` })),
-            ...groups.items.map((each) => ({ kind: "Group", name: each.name, href: `${base}/groups/${encodeURIComponent(each.name)}` })),
+            ...topics.items.map((each) => ({ kind: "Topic", icon: "topics", name: each.name, href: `${base}/topics/${encodeURIComponent(each.name)}/messages` })),
+            ...groups.items.map((each) => ({ kind: "Group", icon: "groups", name: each.name, href: `${base}/groups/${encodeURIComponent(each.name)}` })),
           ];
         })
         .catch(() => undefined);
@@ -68,7 +77,7 @@ export function Palette({ close }: { close: () => void }) {
     };
   }, [q.value]);
   const words = q.value.trim().toLowerCase();
-  const items = [...pages.filter((each) => each.name.toLowerCase().includes(words)), ...found.value];
+  const items = [...pages, ...found.value].filter((each) => place(each.name, words) < NOWHERE).sort((one, other) => place(one.name, words) - place(other.name, words));
   const choose = (item: Item | undefined) => {
     if (!item) return;
     close();
@@ -115,7 +124,8 @@ export function Palette({ close }: { close: () => void }) {
       <div id="palette-list" role="listbox" aria-label="Found">
         {items.slice(0, 20).map((each, index) => (
           <div key={each.href + each.kind} id={`palette-${index}`} class="pi" role="option" aria-selected={index === at.value} onClick={() => choose(each)}>
-            {each.name}
+            <Icon name={each.icon} />
+            <span class="clip">{marked(each.name, [words])}</span>
             <span class="dim last">{each.kind}</span>
           </div>
         ))}

@@ -106,7 +106,7 @@ export function Shown<T>({ loaded, children }: { loaded: Loaded<T>; children: (d
       </>
     );
   }
-  if (loaded.loading) return <div class="loading" aria-busy="true" aria-label="Loading" />;
+  if (loaded.loading) return <div class="loading" role="status" aria-busy="true" aria-label="Loading" />;
   return (
     <div class="callout bad" role="alert">
       <b>{loaded.status === 404 ? "Not there." : loaded.status === 403 ? "Not allowed." : "This cannot be shown."}</b> {loaded.error}{" "}

@@ -153,7 +153,7 @@ export function PlanDialog({ request, close, done, children }: { request: PlanRe
           <Cli text={current.cli} />
         </>
       )}
-      {!current && !error.value && (request.action !== undefined || request.undo !== undefined) && <div class="loading" aria-busy="true" aria-label="Planning" />}
+      {!current && !error.value && (request.action !== undefined || request.undo !== undefined) && <div class="loading" role="status" aria-busy="true" aria-label="Planning" />}
     </Dialog>
   );
 }

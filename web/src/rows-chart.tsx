@@ -2,8 +2,8 @@
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { colour } from "./chart";
 import { short } from "./format";
+import { colour } from "./plot";
 import { useParam } from "./state";
 
 type Row = unknown[];

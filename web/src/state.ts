@@ -1,9 +1,9 @@
 // What every page shares: the cluster of the address, its socket, what is loaded, and the parts of the address behind `?`.
 import { signal, useSignal } from "@preact/signals";
 import { createContext } from "preact";
-import { useCallback, useContext, useEffect, useRef } from "preact/hooks";
+import { useCallback, useContext, useEffect, useMemo, useRef } from "preact/hooks";
 import { useLocation, useSearch } from "wouter-preact";
-import { ApiError, call, type Live } from "./api";
+import { ApiError, call, noted, taken, type Live } from "./api";
 
 export interface Here {
   cluster: string;
@@ -26,11 +26,13 @@ export interface Loaded<T> {
 }
 
 export function useLoaded<T>(path: string, followed = true): Loaded<T> {
-  const data = useSignal<T | null>(null);
+  const came = useMemo(() => noted(taken<T>(path)), []);
+  const data = useSignal<T | null>(came);
   const error = useSignal("");
-  const status = useSignal(0);
-  const loading = useSignal(true);
-  const shown = useRef("");
+  const status = useSignal(came === null ? 0 : 200);
+  const loading = useSignal(came === null);
+  const shown = useRef(came === null ? "" : path);
+  const isGiven = useRef(came !== null);
   const load = useCallback(
     (abort?: AbortSignal) => {
       if (shown.current !== path) {
@@ -56,6 +58,10 @@ export function useLoaded<T>(path: string, followed = true): Loaded<T> {
   );
   const version = followed ? tick.value : 0;
   useEffect(() => {
+    if (isGiven.current) {
+      isGiven.current = false;
+      return undefined;
+    }
     const abort = new AbortController();
     load(abort.signal);
     return () => abort.abort();

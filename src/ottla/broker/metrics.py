@@ -121,8 +121,13 @@ class Traffic:
 
     def client(self, topic: TopicTraffic, client_id: str, principal: str) -> ClientTraffic:
         """Return what counts a client of a topic, made where there is none yet."""
-        if len(client_id) > CLIENT_ID_CHARACTERS_MAX:
-            client_id = client_id[:CLIENT_ID_CHARACTERS_MAX]
+        try:  # for each request: the subscript is quicker than `get`
+            return topic.clients[client_id, principal]
+        except KeyError:
+            return self._begun(topic, client_id[:CLIENT_ID_CHARACTERS_MAX], principal)
+
+    def _begun(self, topic: TopicTraffic, client_id: str, principal: str) -> ClientTraffic:
+        """Begin to count a client, but for one that is known by the beginning of its long id."""
         key = client_id, principal
         found = topic.clients.get(key)
         if found is None:

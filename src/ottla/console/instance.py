@@ -28,6 +28,7 @@ from ottla.console.clusters import Cluster
 from ottla.console.entry import SECURITY_HEADERS, Entry, Session
 from ottla.console.figures.history_topic import HistoryKeeper, HistoryTopic
 from ottla.console.figures.sampler import PERIOD_SECONDS, Sampler
+from ottla.console.first_page import FirstPage
 from ottla.console.live import Live
 from ottla.console.login_routes import LoginRoutes
 from ottla.console.own_topic import OwnTopic
@@ -61,6 +62,10 @@ LOAD_TRIES_MAX = 100
 SWEEP_SECONDS = 30.0
 REST_SECONDS_MAX = 20.0
 """How long Connect's workers and the registry have for an answer."""
+GIVEN_SECONDS_MAX = 0.2
+"""How long a page waits for the figures that it is sent with: a user's rights may have to be asked for."""
+UNQUOTED = "!'()*-._~"
+"""What browsers leave as it is in a part of an address (encodeURIComponent)."""
 NOT_LOGGED_IN = 40102
 THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 SAFE = ("GET", "HEAD")
@@ -268,13 +273,34 @@ class Console:
             Route(each.method, f"/api/c/{{cluster}}{each.path}", self._guarded(each)) for each in self._endpoints
         ]
         routes += static_routes(files("ottla.console") / "static" / "assets", "/assets/")
-        index = (files("ottla.console") / "static" / "index.html").read_bytes()
+        index = FirstPage((files("ottla.console") / "static" / "index.html").read_bytes())
 
         async def page(request: Request) -> Reply:
             self._entry.check_host(request.headers)
-            return Reply(index, "text/html; charset=utf-8", headers={"Cache-Control": "no-cache"})
+            return Reply(index.with_answers(await self._given(request)), "text/html; charset=utf-8")
 
         return [*routes, Route("GET", "/", page), Route("GET", "/c/{rest:.*}", page)]
+
+    async def _given(self, request: Request) -> dict[str, object]:
+        """Return what a page would ask first: its session, and the overview where it shows that.
+
+        What cannot be answered now is left out: the page then asks for it, and shows why it is not answered.
+        """
+        try:
+            session = self._logins.admitted(request)
+        except HttpError:
+            return {}
+        found: dict[str, object] = {"/api/session": self._logins.told(session)}
+        cluster, _, rest = request.match_info.get("rest", "").partition("/")
+        cluster = cluster or next(iter(self._places), "")
+        try:
+            place = self._place(cluster, session)
+            if not rest and place.sampler.newest is not None:
+                async with asyncio.timeout(GIVEN_SECONDS_MAX):
+                    found[f"/api/c/{quote(cluster, safe=UNQUOTED)}/overview"] = await self._api.overview(place)
+        except (OttlaError, HttpError, TimeoutError) as error:
+            log.debug("the overview of %s comes without figures: %s", cluster, error)
+        return found
 
     def _guarded(self, endpoint: Endpoint) -> Callable[[Request], Awaitable[Reply | StreamedReply]]:
         async def answer(request: Request) -> Reply | StreamedReply:
@@ -284,7 +310,7 @@ class Console:
             if endpoint.changes and self._settings.read_only:
                 raise HttpError(403, "This console is read-only (ottla.console.read.only)", error_code=40301)
             try:
-                return await endpoint.handle(self._place(request, session), request)
+                return await endpoint.handle(self._place(request.match_info["cluster"], session), request)
             except HttpError:
                 raise
             except OttlaError as error:
@@ -292,8 +318,7 @@ class Console:
 
         return answer
 
-    def _place(self, request: Request, session: Session) -> Place:
-        name = request.match_info["cluster"]
+    def _place(self, name: str, session: Session) -> Place:
         place = self._places.get(name)
         if place is None:
             raise HttpError(404, f"This console has no cluster {name}: it has {', '.join(self._logins.offered())}")
@@ -313,13 +338,13 @@ class Console:
     def _admit_socket(self, request: Request) -> None:
         session = self._logins.admitted(request)
         self._entry.check_origin(request.headers)
-        self._place(request, session)
+        self._place(request.match_info["cluster"], session)
 
     async def _live(self, request: Request, socket: Socket) -> None:
         session = self._logins.known(request)
         if session is None:
             return  # it has ended since it was admitted
-        place = self._place(request, session)
+        place = self._place(request.match_info["cluster"], session)
         session.sockets.add(socket)
         try:
             live = Live(

@@ -218,7 +218,7 @@ class LoginRoutes:
 
     def _begun(self, request: Request, cookie: str, session: Session) -> Reply:
         return Reply(
-            json_reply(self._told(session)).body,
+            json_reply(self.told(session)).body,
             "application/json",
             headers={"Set-Cookie": self._set_cookie(self._cookie(request), cookie, "SameSite=Strict")},
         )
@@ -229,9 +229,10 @@ class LoginRoutes:
         return json_reply({})
 
     async def _session(self, request: Request) -> Reply:
-        return json_reply(self._told(self.admitted(request)))
+        return json_reply(self.told(self.admitted(request)))
 
-    def _told(self, session: Session) -> dict[str, object]:
+    def told(self, session: Session) -> dict[str, object]:
+        """Return what a page is told of its session."""
         now_s = time.monotonic()
         there = {name: place for name, place in session.places.items() if place.login.until_s > now_s}
         return {

@@ -33,10 +33,7 @@ class OwnTopic:
         """Return the offset behind its last record, 0 where it is not there yet; raises OttlaError."""
         if not self.name:
             return 0
-        if not self._is_there:
-            found = (await self._client.metadata([self.name])).topics.get(self.name)
-            self._is_there = found is not None and not found.error
-        if not self._is_there:
+        if not await self._found():
             return 0
         try:
             return int((await self._client.list_offsets({self._place: LATEST}))[self._place].offset)
@@ -45,6 +42,13 @@ class OwnTopic:
                 raise
             self._is_there = False
             return 0
+
+    async def _found(self) -> bool:
+        """Look whether it is there; it is then believed to be until an answer says otherwise."""
+        if not self._is_there:
+            found = (await self._client.metadata([self.name])).topics.get(self.name)
+            self._is_there = found is not None and not found.error
+        return self._is_there
 
     async def records(self, *, newest: int | None = None, after: int = 0) -> AsyncIterator[Record]:
         """Yield what it holds from an offset on, the last `newest` offsets at most; raises OttlaError."""
@@ -71,6 +75,8 @@ class OwnTopic:
         if not self.name or not records:
             return -1
         batch = {self._place: build_batch(list(records), codec=codec)}
+        if not await self._found():  # to be refused takes seconds: the client tries again for a topic that is just made
+            await self._make()
         try:
             (answer,) = await self._client.produce(batch)
         except KafkaError as error:

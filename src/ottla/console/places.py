@@ -15,7 +15,7 @@ from ottla.console.clusters import Cluster
 from ottla.console.figures.costs import Prices
 from ottla.console.figures.sampler import Sampler
 from ottla.console.figures.samples import Sample
-from ottla.console.figures.views import Seen
+from ottla.console.figures.views import KeptSummary, Seen
 from ottla.console.logins import Login
 from ottla.console.records.file_decoders import FileDecoder, Values, values_of
 from ottla.console.records.fixes import Fix
@@ -63,15 +63,28 @@ class Place:
     """What bytes cost."""
     login: Login | None = None
     """Who has logged in; None where the console itself asks, which may see all that its sampler sees."""
+    own_summary: KeptSummary = field(default_factory=KeptSummary)
+    """The first page's figures as who has logged in may see them."""
 
     @property
     def who(self) -> str:
         """Who stands for changes."""
         return CONSOLE if self.login is None else self.login.user
 
+    @property
+    def summary(self) -> KeptSummary:
+        """What keeps the first page's figures, which the sampler has made ahead for whoever sees all."""
+        return self.sampler.summary if self.login is None else self.own_summary
+
     def as_user(self, login: Login) -> Place:
         """Return the same cluster for a user."""
-        return replace(self, cluster=login.cluster, rights=KeptRights(login.cluster.client), login=login)
+        return replace(
+            self,
+            cluster=login.cluster,
+            rights=KeptRights(login.cluster.client),
+            login=login,
+            own_summary=KeptSummary(),
+        )
 
     def reach(self, client: BlockingClient) -> Reach:
         """Return what actions reach from here."""
@@ -100,4 +113,4 @@ class Place:
         return await self._narrowed(await self.sampler.seen_with(holds))
 
     async def _narrowed(self, seen: Seen) -> Seen:
-        return seen if self.login is None else (await self.rights.now()).narrowed(seen)
+        return seen if self.login is None else await self.rights.narrowed(seen)

@@ -108,6 +108,8 @@ class KeptRights:
         self._rights = Rights()
         self._until_s = float("-inf")
         self._asking = asyncio.Lock()
+        self._narrowed: tuple[Rights, Sample, Seen] | None = None
+        """What was narrowed last: by which rights, of which sample, and to what."""
 
     async def now(self) -> Rights:
         """Return what the user may; raises OttlaError where the brokers do not answer."""
@@ -118,6 +120,14 @@ class KeptRights:
                     self._rights = await _asked(self._client)
                     self._until_s = loop.time() + SECONDS_MAX
         return self._rights
+
+    async def narrowed(self, seen: Seen) -> Seen:
+        """Return of what is known the part that the user may see, worked out once for a sample; raises OttlaError."""
+        rights = await self.now()
+        kept = self._narrowed
+        if kept is None or kept[0] is not rights or kept[1] is not seen.sample:
+            kept = self._narrowed = rights, seen.sample, rights.narrowed(seen)
+        return replace(seen, sample=kept[2].sample, before=kept[2].before)
 
     def ask_again(self) -> None:
         """Ask anew next time: something was changed."""

@@ -39,7 +39,10 @@ export default function GroupPage({ name }: { name: string }) {
   const dialog = useSignal<PlanRequest | "reset" | "forget" | null>(null);
   const loaded = useLoaded<Group>(`/api/c/${encodeURIComponent(cluster)}/groups/${encodeURIComponent(name)}`);
   const lag: Series[] = [{ name: `lag/${name}`, label: "Lag", colour: "--s1" }];
-  const rates: Series[] = [{ name: `consumed/${name}`, label: "Consumed", colour: "--s2" }];
+  // What comes in is known by topic: of a group that reads several no series says it.
+  const [topic, ...others] = loaded.data?.topics ?? [];
+  const comes: Series[] = topic !== undefined && others.length === 0 ? [{ name: `in/${topic}`, label: "In", colour: "--s1" }] : [];
+  const rates: Series[] = [...comes, { name: `consumed/${name}`, label: "Consumed", colour: "--s2" }];
   return (
     <Shown loaded={loaded}>
       {(data) => (
@@ -91,8 +94,8 @@ export default function GroupPage({ name }: { name: string }) {
             <Card class="c8" title={<>Lag <span class="dim">records</span></>}>
               <Chart series={lag} span={span} height={172} label={`Lag of ${name}`} />
             </Card>
-            <Card class="c4" title={<>Rate <span class="dim">records/s</span></>} right={<Legend series={rates} />}>
-              <Chart series={rates} span={span} height={172} label={`Records a second that ${name} consumes`} />
+            <Card class="c4" title={<>Rates <span class="dim">records/s</span></>} right={<Legend series={rates} />}>
+              <Chart series={rates} span={span} height={172} label={`Records a second that come in for ${name} and that it consumes`} />
             </Card>
             <Partitions rows={data.partition_rows} />
             {data.type === "share" && <Deliveries name={name} />}

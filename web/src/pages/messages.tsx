@@ -205,7 +205,7 @@ export function Messages({ topic, partitions }: { topic: string; partitions: num
         <Card label="Records">
           {rows.value.length === 0 ? (
             running.value ? (
-              from === "live" ? <Empty title="Waiting for the next record…" /> : <div class="loading" aria-busy="true" aria-label="Searching" />
+              from === "live" ? <Empty title="Waiting for the next record…" /> : <div class="loading" role="status" aria-busy="true" aria-label="Searching" />
             ) : error.value ? null : (
               <Empty title={where ? "Nothing here fits the condition." : "There are no records."}>{where ? "A name that is not there is NULL, and NULL is no hit." : "Produce… writes one."}</Empty>
             )

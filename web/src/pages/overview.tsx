@@ -1,7 +1,8 @@
 import { Link } from "wouter-preact";
 import { ago } from "../ago";
 import { Chart, Legend, spans, type Series } from "../chart";
-import { bytes, bytesText, count, duration, plural, rate, short } from "../format";
+import { caught } from "../caught";
+import { bytes, bytesText, count, duration, moment, plural, short, trim } from "../format";
 import { Bar, Card, Empty, Segments, Shown, Spark } from "../parts";
 import { sampled, useHere, useLoaded, useParam } from "../state";
 import type { BrokerRow, GroupRow } from "../types";
@@ -27,6 +28,7 @@ interface Overview {
   findings: { severity: string; title: string; text: string; link: string }[];
 }
 
+const LATELY = 6;
 const TRAFFIC: Series[] = [{ name: "in", label: "Written", colour: "--s1" }];
 
 export default function OverviewPage() {
@@ -79,9 +81,10 @@ export default function OverviewPage() {
               <Chart series={TRAFFIC} span={span} height={150} label="Records a second that are written" />
             </Card>
             <Brokers rows={data.brokers} cluster={cluster} />
-            <Card class="c5" title="Groups with lag" right={<Link href={`/c/${cluster}/groups`}>{plural(data.groups, "group")}</Link>}>
+            <Card class="c7" title="Groups with lag" right={<Link href={`/c/${cluster}/groups`}>{plural(data.groups, "group")}</Link>}>
               {data.groups_with_lag.length === 0 ? <Empty title="No group is behind." /> : <Behind rows={data.groups_with_lag} cluster={cluster} />}
             </Card>
+            <Changed cluster={cluster} />
           </div>
         </>
       )}
@@ -119,6 +122,7 @@ function Figures({ data }: { data: Overview }) {
           <dd>
             {read} <small>{readUnit} records/s</small>
           </dd>
+          <dd class="note">{data.in_per_s && data.consumed_per_s !== null ? `${trim(data.consumed_per_s / data.in_per_s)} × what is written` : ""}</dd>
         </div>
         <div class="fig">
           <dt>Copies not in sync</dt>
@@ -153,11 +157,12 @@ function Figures({ data }: { data: Overview }) {
 
 function Brokers({ rows, cluster }: { rows: BrokerRow[]; cluster: string }) {
   return (
-    <Card class="c7" title="Brokers" right={<Link href={`/c/${cluster}/brokers`}>Settings</Link>}>
+    <Card class="c12" title="Brokers" right={<Link href={`/c/${cluster}/brokers`}>Settings</Link>}>
       <table>
         <thead>
           <tr>
             <th>Broker</th>
+            <th>Address</th>
             <th class="m-hide">Rack</th>
             <th class="m-hide">Role</th>
             <th class="num">Leads</th>
@@ -171,10 +176,10 @@ function Brokers({ rows, cluster }: { rows: BrokerRow[]; cluster: string }) {
             return (
               <tr key={each.id}>
                 <td>
-                  <Link href={`/c/${cluster}/brokers?broker=${each.id}`}>{each.id}</Link>{" "}
-                  <span class="dim">
-                    {each.host}:{each.port}
-                  </span>
+                  <Link href={`/c/${cluster}/brokers?broker=${each.id}`}>{each.id}</Link>
+                </td>
+                <td class="dim clip">
+                  {each.host}:{each.port}
                 </td>
                 <td class="m-hide">{each.rack ?? "–"}</td>
                 <td class="m-hide">{each.is_controller ? "controller" : "broker"}</td>
@@ -203,31 +208,72 @@ function Brokers({ rows, cluster }: { rows: BrokerRow[]; cluster: string }) {
 
 function Behind({ rows, cluster }: { rows: GroupRow[]; cluster: string }) {
   return (
-    <table>
+    <table class="fits">
       <thead>
         <tr>
           <th>Group</th>
-          <th class="num">Records</th>
-          <th class="num">Time</th>
-          <th class="m-hide">4 h</th>
-          <th class="num m-hide">In/s</th>
+          <th class="m-hide w-topic">Topic</th>
+          <th class="num w-lag">Records</th>
+          <th class="num w-ago">Time</th>
+          <th class="m-hide w-spark">4 h</th>
+          <th class="m-hide w-caught">Caught up in</th>
         </tr>
       </thead>
       <tbody>
         {rows.map((each) => (
           <tr key={each.name}>
             <td class="clip">
-              <Link class="clip named" title={each.name} href={`/c/${cluster}/groups/${encodeURIComponent(each.name)}`}>{each.name}</Link>
+              <Link title={each.name} href={`/c/${cluster}/groups/${encodeURIComponent(each.name)}`}>
+                {each.name}
+              </Link>
+            </td>
+            <td class="clip m-hide" title={each.topics.join(", ")}>
+              {each.topics[0] ?? "–"}
+              {each.topics.length > 1 ? ` and ${each.topics.length - 1} more` : ""}
             </td>
             <td class="num">{count(each.lag)}</td>
             <td class="num">{duration(each.lag_ms)}</td>
             <td class="m-hide">
               <Spark points={each.recent} bad={(each.lag_ms ?? 0) > 300_000} />
             </td>
-            <td class="num m-hide">{rate(each.in_per_s)}</td>
+            <td class="m-hide clip">{caught(each)}</td>
           </tr>
         ))}
       </tbody>
     </table>
+  );
+}
+
+// The newest changes by this console: who asks may see some of them, or none.
+function Changed({ cluster }: { cluster: string }) {
+  const loaded = useLoaded<{ items: { id: number; at_ms: number; who: string; action: string; diff: { path: string }[] }[] }>(`/api/c/${encodeURIComponent(cluster)}/audit`);
+  const items = loaded.data?.items.slice(0, LATELY) ?? [];
+  return (
+    <Card class="c5" title="Changed lately" right={<Link href={`/c/${cluster}/audit`}>All changes</Link>}>
+      {items.length === 0 ? (
+        <Empty title={loaded.loading ? " " : loaded.error || "Nothing was changed here yet."} />
+      ) : (
+        <table class="fits">
+          <thead>
+            <tr>
+              <th class="w-time">When</th>
+              <th class="m-hide w-who">Who</th>
+              <th>What</th>
+            </tr>
+          </thead>
+          <tbody>
+            {items.map((each) => (
+              <tr key={each.id}>
+                <td class="dim">{moment(each.at_ms).replace(/\.\d+$/, "")}</td>
+                <td class="clip m-hide">{each.who}</td>
+                <td class="clip" title={each.diff.map((one) => one.path).join("; ")}>
+                  {each.action.replaceAll("-", " ")} <span class="dim">{each.diff[0]?.path ?? ""}</span>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </Card>
   );
 }

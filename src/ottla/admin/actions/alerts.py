@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import time
+from collections.abc import Mapping
 
 from ottla.admin.actions.plan import (
     ActionPlan,
@@ -43,7 +44,7 @@ def _set(reach: Reach, arguments: Arguments) -> ActionPlan:
         "set-alert",
         {**rule},
         differences,
-        _command(watch, f"rule {name}", rule),
+        _command(watch, {f"rule {name}": rule}),
         effects=("It is looked at with each sample, from the next one on.",),
         warnings=warnings,
         undo=undo,
@@ -58,7 +59,8 @@ def _delete(reach: Reach, arguments: Arguments) -> ActionPlan:
         "delete-alert",
         {"name": name},
         tuple(Difference(f"alert {name}/{key}", _said(before.get(key)), None) for key in FIELDS),
-        _command(watch, f"rule {name}", None),
+        _command(watch, dict.fromkeys((f"silence {name}", f"state {name}", f"rule {name}"))),
+        effects=("Its silence ends with it.",) if watch.silence(name) else (),
         undo=Undo("set-alert", dict(before)),
         run=lambda each: each.watch().put(name, None),
     )
@@ -77,7 +79,7 @@ def _silence(reach: Reach, arguments: Arguments) -> ActionPlan:
         "silence-alert",
         {"name": name, "minutes": minutes},
         (Difference(f"alert {name}/silence", *said),) if said[0] != said[1] else (),
-        _command(watch, f"silence {name}", {"until_ms": _now_ms() + minutes * MINUTE_MS if minutes else 0}),
+        _command(watch, {f"silence {name}": {"until_ms": _now_ms() + minutes * MINUTE_MS if minutes else 0}}),
         effects=("It goes on to be looked at and shown; nobody is told meanwhile.",) if minutes else (),
         undo=Undo("silence-alert", {"name": name, "minutes": left}),
         run=lambda each: each.watch().put_silence(name, _now_ms() + minutes * MINUTE_MS if minutes else 0),
@@ -95,10 +97,11 @@ def _said(value: object) -> object:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
-def _command(watch: AlertRules, key: str, value: object) -> str:
-    """Return the command that writes the same record: the rules are what the topic says."""
+def _command(watch: AlertRules, values: Mapping[str, object]) -> str:
+    """Return the command that writes the same records: the rules are what the topic says."""
     words = command("produce", watch.topic, "-o", "jsonl")
-    return f"echo {shlex.quote(json.dumps({'key': key, 'value': value}))} | {words}"
+    lines = "\n".join(json.dumps({"key": key, "value": value}) for key, value in values.items())
+    return f"echo {shlex.quote(lines)} | {words}"
 
 
 def _now_ms() -> int:

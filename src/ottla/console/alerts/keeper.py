@@ -153,7 +153,7 @@ class AlertKeeper:
                 self._fold_rule(name, value)
             elif kind == SILENCE:
                 self._silences[name] = 0 if value is None else int(value["until_ms"])
-            elif kind == STATE and value is not None:
+            elif kind == STATE:
                 self._fold_state(name, value)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             log.debug("a record of %s is passed over: %s", self.topic, error)
@@ -161,8 +161,9 @@ class AlertKeeper:
     def _fold_rule(self, name: str, value: dict[str, Any] | None) -> None:
         before = self._rules.pop(name, None)
         self.broken.pop(name, None)
-        if value is None:
-            self._states.pop(name, None)
+        if value is None:  # a later rule of this name is another one
+            for each in (self._states, self._silences, self._errors, self._over):
+                each.pop(name, None)
             return
         try:
             rule = rule_of({**value, "name": name})
@@ -176,7 +177,10 @@ class AlertKeeper:
         if before is not None and before.condition != rule.condition:
             self._states.pop(name, None)
 
-    def _fold_state(self, name: str, value: dict[str, Any]) -> None:
+    def _fold_state(self, name: str, value: dict[str, Any] | None) -> None:
+        if value is None:
+            self._states.pop(name, None)
+            return
         state, before = str(value["state"]), self._states.get(name, State())
         owner, told = str(value.get("owner", "")), value.get("told") is True
         if state == RINGING:
@@ -196,12 +200,23 @@ class AlertKeeper:
         async with self._noting:
             if state.told and self._states.get(name, State()).rang_ms != state.rang_ms:
                 return  # it rings no more by now
-            await self._append(f"{STATE} {name}", value)
+            if name not in self._rules:
+                return  # it was deleted: nothing of it may be left
+            await self._append({f"{STATE} {name}": value})
             await self.follow()
 
-    async def _append(self, key: str, value: object) -> None:
-        text = None if value is None else json.dumps(value, ensure_ascii=False).encode(errors="replace")
-        await self._topic.append(Record(timestamp=Millis(self._now_ms()), key=key.encode(errors="replace"), value=text))
+    async def _append(self, values: Mapping[str, object]) -> None:
+        now = Millis(self._now_ms())
+        await self._topic.append(
+            *(
+                Record(
+                    timestamp=now,
+                    key=key.encode(errors="replace"),
+                    value=None if value is None else json.dumps(value, ensure_ascii=False).encode(errors="replace"),
+                )
+                for key, value in values.items()
+            )
+        )
 
     # -- looking
 
@@ -209,6 +224,8 @@ class AlertKeeper:
         """Look at every rule; raises OttlaError where the topic cannot be read or written."""
         await self.follow()
         for name, rule in list(self._rules.items()):
+            if name not in self._rules:
+                continue  # deleted while others were told of
             before = self._states.get(name, State())
             after = next_state(rule, before, seen)
             if not (before.is_ == RINGING and after.is_ == OK):
@@ -322,16 +339,22 @@ class AlertKeeper:
         return rule.kept()
 
     def put(self, name: str, given: Mapping[str, object] | None) -> None:
-        """Keep a rule, or None in its place, from another thread; raises OttlaError."""
-        self._through_the_loop(lambda: self._put(f"{RULE} {name}", given))
+        """Keep a rule, or None in its place, from another thread; raises OttlaError.
+
+        With a rule its silence and its state are deleted, in one batch: a topic that is compacted forgets that there was a
+        rule, and what is left of it would hold for the next one of that name.
+        """
+        kinds = (SILENCE, STATE, RULE) if given is None else (RULE,)
+        self._through_the_loop(lambda: self._put({f"{kind} {name}": given for kind in kinds}))
 
     def put_silence(self, name: str, until_ms: int) -> None:
         """Have a rule tell nobody until then, from another thread; raises OttlaError."""
-        self._through_the_loop(lambda: self._put(f"{SILENCE} {name}", {"until_ms": until_ms}))
+        self._through_the_loop(lambda: self._put({f"{SILENCE} {name}": {"until_ms": until_ms}}))
 
-    async def _put(self, key: str, value: object) -> None:
-        await self._append(key, value)
-        await self.follow()
+    async def _put(self, values: Mapping[str, object]) -> None:
+        async with self._noting:
+            await self._append(values)
+            await self.follow()
 
     def _through_the_loop(self, call: Callable[[], Awaitable[None]]) -> None:
         async def called() -> None:

@@ -34,7 +34,6 @@ from ottla.console.figures.views import (
     group_partitions,
     group_row,
     group_rows,
-    overview,
     topic_row,
     topic_rows,
     why_behind,
@@ -109,7 +108,12 @@ class Api:
 
     async def _overview(self, place: Place, request: Request) -> Reply:
         seen = await place.seen()
-        return _sampled(place, seen, request, overview(seen, await _ringing(place)))
+        return _sampled(place, seen, request, await _first_page(place, seen))
+
+    async def overview(self, place: Place) -> dict[str, object]:
+        """Return what `GET /overview` answers; raises OttlaError."""
+        seen = await place.seen()
+        return _dated(place, seen, await _first_page(place, seen))
 
     async def _findings(self, place: Place, request: Request) -> Reply:
         seen = await place.seen()
@@ -342,6 +346,10 @@ class Api:
         return await self._planned(place, entry.undo.action, entry.undo.arguments)
 
 
+async def _first_page(place: Place, seen: Seen) -> dict[str, object]:
+    return place.summary.of(seen).with_findings(await _ringing(place))
+
+
 async def _ringing(place: Place) -> list[Finding]:
     """Return the alerts that ring as findings, to who may see them."""
     if place.alerts is None or (place.login is not None and "DESCRIBE" not in (await place.allowed()).cluster):
@@ -452,19 +460,21 @@ async def _config(place: Place, entity: ConfigEntity) -> Reply:
 
 def _sampled(place: Place, seen: Seen, request: Request, answer: Mapping[str, object]) -> Reply:
     """Return an answer with the time of its sample; one that the page has already is 304 (`ETag`)."""
-    sampler = place.sampler
-    whole = {
-        "sampled_at": seen.sample.at_ms,
-        "period_s": sampler.period_s,
-        "partial": list(seen.sample.partial),
-        "error": sampler.error,
-        **answer,
-    }
-    reply = json_reply(whole)
+    reply = json_reply(_dated(place, seen, answer))
     tag = f'"{hashlib.sha256(reply.body).hexdigest()[:24]}"'
     if request.headers.get("If-None-Match") == tag:
         return Reply(b"", reply.content_type, 304, {"ETag": tag, "Cache-Control": "no-cache"})
     return replace(reply, headers={"ETag": tag, "Cache-Control": "no-cache"})
+
+
+def _dated(place: Place, seen: Seen, answer: Mapping[str, object]) -> dict[str, object]:
+    return {
+        "sampled_at": seen.sample.at_ms,
+        "period_s": place.sampler.period_s,
+        "partial": list(seen.sample.partial),
+        "error": place.sampler.error,
+        **answer,
+    }
 
 
 TEXT: Mapping[str, object] = {"type": ["string", "null"]}

@@ -12,9 +12,9 @@ from ottla.client import Client
 from ottla.console.figures.history import History, Mark
 from ottla.console.figures.offset_times import OffsetTimes
 from ottla.console.figures.partition_lags import PartitionLags
-from ottla.console.figures.samples import Sample, group_lags, topic_figures
+from ottla.console.figures.samples import Sample, group_lags, topic_rates
 from ottla.console.figures.sampling import Sampling
-from ottla.console.figures.views import Seen
+from ottla.console.figures.views import KeptSummary, Seen
 
 __all__ = ["Sampler"]
 
@@ -24,6 +24,8 @@ PERIOD_SECONDS = 5.0
 PERIOD_SECONDS_MAX = 160.0
 HURRY_SECONDS_MIN = 2.0
 """Between two looks that somebody waits for."""
+GROUPS_AT_ONCE = 500
+"""Groups that are added to the history before others have their turn."""
 SHARE_MAX = 0.2
 """A sample that takes more than this share of the period doubles it; one that takes a quarter of that halves it again."""
 
@@ -42,6 +44,8 @@ class Sampler:
         self.history = History()
         self.times = OffsetTimes()
         self.partition_lags = PartitionLags()
+        self.summary = KeptSummary()
+        """The first page's figures, made with each sample, so that nobody waits for them."""
         self.newest: Sample | None = None
         self.before: Sample | None = None
         self.error: str | None = None
@@ -88,7 +92,10 @@ class Sampler:
             await self.next(0)
         if self.newest is None:
             raise OttlaError(self.error or "the cluster was not looked at yet")
-        return Seen(self.newest, self.before, self.history, self.times, self.period_s, self.partition_lags)
+        return self._seen(self.newest)
+
+    def _seen(self, newest: Sample) -> Seen:
+        return Seen(newest, self.before, self.history, self.times, self.period_s, self.partition_lags)
 
     async def seen_with(self, holds: Callable[[Sample], bool]) -> Seen:
         """Return what is known; where something of it is missing, after one more look, unless it has just looked."""
@@ -118,6 +125,9 @@ class Sampler:
         self._begun += 1
         try:
             sample = await self._sampling.take(self._now_ms())
+            await self._remember(sample, self.newest)  # whoever sees a sample finds its figures in the history
+            self.before, self.newest = self.newest, sample
+            self.summary.of(self._seen(sample))
         except OttlaError as error:
             self.error = str(error)
             self._sampling.look_again()
@@ -126,35 +136,40 @@ class Sampler:
             self.error = "The console has failed to look; its log says why."
         else:
             self.error = None
-            self.before, self.newest = self.newest, sample
-            self._remember(sample)
         async with self._changed:
             self.count += 1
             self._changed.notify_all()
 
-    def _remember(self, sample: Sample) -> None:
+    async def _remember(self, sample: Sample, before: Sample | None) -> None:
+        """Add a sample to what is kept, in steps between which others have their turn: thousands of groups take a while."""
         at = sample.at_ms
         self.times.add(at, sample.ends())
-        rates = [each for each in topic_figures(sample, self.before) if each.rate is not None]
+        await asyncio.sleep(0)
+        rates = topic_rates(sample, before)
         if rates:
-            self.history.add("in", at, sum(each.rate or 0 for each in rates))
-            for each in rates:
-                if not each.is_internal:
-                    self.history.add(f"in/{each.name}", at, each.rate or 0)
+            self.history.add("in", at, sum(rates.values()))
+            for name, rate in rates.items():
+                if name not in sample.internal:
+                    self.history.add(f"in/{name}", at, rate)
         for node, broker in sample.brokers.items():
             if broker.total_bytes > 0:
                 self.history.add(f"disk/{node}", at, broker.usable_bytes)
+        await asyncio.sleep(0)
         by_group = {name: group_lags(sample, group) for name, group in sample.groups.items()}
         self.partition_lags.add(at, by_group)
-        for name, found in by_group.items():
+        for count, (name, found) in enumerate(by_group.items()):
+            if count % GROUPS_AT_ONCE == 0:
+                await asyncio.sleep(0)
             lags = [lag for lag in found.values() if lag is not None]
             if lags:
                 self.history.add(f"lag/{name}", at, sum(lags))
-            self._mark_state(name, sample)
-        _rates_of_groups(self.history, sample, self.before)
+            if (consumed := _consumed(name, sample, before)) is not None:
+                self.history.add(f"consumed/{name}", at, consumed)
+            self._mark_state(name, sample, before)
+        await asyncio.sleep(0)
 
-    def _mark_state(self, name: str, sample: Sample) -> None:
-        old = self.before.groups.get(name) if self.before is not None else None
+    def _mark_state(self, name: str, sample: Sample, before: Sample | None) -> None:
+        old = before.groups.get(name) if before is not None else None
         new = sample.groups[name]
         if old is not None and old.state != new.state:
             self.history.mark(f"lag/{name}", Mark(sample.at_ms, "state", f"{old.state} → {new.state}"))
@@ -166,13 +181,12 @@ def _period(period_s: float, took_s: float, least_s: float) -> float:
     return max(least_s, period_s / 2) if took_s < SHARE_MAX * period_s / 4 else period_s
 
 
-def _rates_of_groups(history: History, sample: Sample, before: Sample | None) -> None:
-    """Records a second that groups have consumed since the sample before."""
+def _consumed(name: str, sample: Sample, before: Sample | None) -> float | None:
+    """Records a second that a group has consumed since the sample before; None where that is not known."""
     if before is None or sample.at_ms <= before.at_ms:
-        return
-    for name, group in sample.groups.items():
-        old = before.groups.get(name)
-        if old is None or not group.committed:
-            continue
-        moved = sum(max(0, offset - old.committed.get(each, offset)) for each, offset in group.committed.items())
-        history.add(f"consumed/{name}", sample.at_ms, moved * 1000 / (sample.at_ms - before.at_ms))
+        return None
+    old, group = before.groups.get(name), sample.groups[name]
+    if old is None or not group.committed:
+        return None
+    moved = sum(max(0, offset - old.committed.get(each, offset)) for each, offset in group.committed.items())
+    return moved * 1000 / (sample.at_ms - before.at_ms)

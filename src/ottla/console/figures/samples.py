@@ -20,6 +20,7 @@ __all__ = [
     "flow_rates",
     "group_lags",
     "topic_figures",
+    "topic_rates",
 ]
 
 
@@ -204,6 +205,12 @@ def topic_figures(sample: Sample, before: Sample | None, only: str | None = None
         for name, partitions in sorted(sample.topics.items())
         if only is None or name == only
     ]
+
+
+def topic_rates(sample: Sample, before: Sample | None) -> dict[str, float]:
+    """Return records a second by topic since the sample before; topics of which it is not known are left out."""
+    found = {name: _rate(name, sample, before) for name in sample.topics}
+    return {name: rate for name, rate in found.items() if rate is not None}
 
 
 def _rate(name: str, sample: Sample, before: Sample | None) -> float | None:

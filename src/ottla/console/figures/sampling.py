@@ -94,24 +94,26 @@ class Sampling:
         ]
         starts, ends = await asyncio.gather(self._offsets(led, EARLIEST, partial), self._offsets(led, LATEST, partial))
         committed = await self._committed(self._seldom.groups, partial)
+        topics = {
+            name: {
+                index: PartitionSample(
+                    leader=each.leader if each.leader in view.nodes else -1,
+                    replicas=tuple(each.replicas),
+                    in_sync=tuple(each.in_sync),
+                    start=starts.get(TopicPartition(name, index), -1),
+                    end=ends.get(TopicPartition(name, index), -1),
+                )
+                for index, each in sorted(topic.partitions.items())
+            }
+            for name, topic in view.topics.items()
+        }
+        await asyncio.sleep(0)  # of thousands each step takes a while: others may have their turn
         return Sample(
             at_ms=at_ms,
             cluster_id=view.cluster_id or "",
             controller=view.controller_id,
             brokers=_brokers(view, self._seldom.brokers),
-            topics={
-                name: {
-                    index: PartitionSample(
-                        leader=each.leader if each.leader in view.nodes else -1,
-                        replicas=tuple(each.replicas),
-                        in_sync=tuple(each.in_sync),
-                        start=starts.get(TopicPartition(name, index), -1),
-                        end=ends.get(TopicPartition(name, index), -1),
-                    )
-                    for index, each in sorted(topic.partitions.items())
-                }
-                for name, topic in view.topics.items()
-            },
+            topics=topics,
             internal=frozenset(name for name, each in view.topics.items() if each.is_internal or name.startswith("__")),
             groups={
                 name: replace(

@@ -10,11 +10,13 @@ from ottla.console.figures.forecast import DAY_MS, Forecast, forecast
 from ottla.console.figures.history import Bucket, History
 from ottla.console.figures.offset_times import OffsetTimes
 from ottla.console.figures.partition_lags import PartitionLags
-from ottla.console.figures.samples import GroupSample, Sample, group_lags, topic_figures
+from ottla.console.figures.samples import GroupSample, Sample, group_lags, topic_figures, topic_rates
 
 __all__ = [
     "Finding",
+    "KeptSummary",
     "Seen",
+    "Summary",
     "broker_rows",
     "disk_forecast",
     "findings",
@@ -175,10 +177,13 @@ def why_behind(seen: Seen, name: str, found: Members | None) -> str | None:
 
     `found` is None where its members are not known.
     """
+    return _why(seen, group_row(seen, name, seen.sample.groups[name]), found)
+
+
+def _why(seen: Seen, row: Mapping[str, object], found: Members | None) -> str | None:
     members = None if found is None else len(found)
+    name, lag = str(row["name"]), row["lag"]
     group = seen.sample.groups[name]
-    row, lags = group_row(seen, name, group), group_lags(seen.sample, group)
-    lag = row["lag"]
     age = row["lag_ms"]
     if not isinstance(lag, int) or lag == 0:
         return None
@@ -196,6 +201,7 @@ def why_behind(seen: Seen, name: str, found: Members | None) -> str | None:
         )
     if consumed >= comes:
         return None
+    lags = group_lags(seen.sample, group)
     worst, most = max(lags.items(), key=lambda each: each[1] or 0)
     if found is not None and (slow := _slow_member(seen, name, lag, found)) is not None:
         return slow
@@ -238,8 +244,19 @@ def disk_forecast(seen: Seen, node: int) -> Forecast | None:
     return forecast(seen.history.read(f"disk/{node}", now_ms - DAY_MS, now_ms), now_ms)
 
 
+Forecasts = Mapping[int, Forecast | None]
+
+
+def _forecasts(seen: Seen) -> Forecasts:
+    return {node: disk_forecast(seen, node) for node in seen.sample.brokers}
+
+
 def broker_rows(seen: Seen) -> list[dict[str, object]]:
     """Return a row for each broker."""
+    return _broker_rows(seen, _forecasts(seen))
+
+
+def _broker_rows(seen: Seen, forecasts: Forecasts) -> list[dict[str, object]]:
     sample = seen.sample
     leads: dict[int, int] = {}
     has: dict[int, int] = {}
@@ -255,7 +272,7 @@ def broker_rows(seen: Seen) -> list[dict[str, object]]:
             "is_controller": node == sample.controller,
             "leads": leads.get(node, 0),
             "partitions": has.get(node, 0),
-            "full_in_s": None if (full := disk_forecast(seen, node)) is None else full.full_in_s,
+            "full_in_s": None if (full := forecasts[node]) is None else full.full_in_s,
         }
         for node, each in sample.brokers.items()
     ]
@@ -263,7 +280,12 @@ def broker_rows(seen: Seen) -> list[dict[str, object]]:
 
 def findings(seen: Seen) -> list[Finding]:
     """Return what needs attention, the worst first."""
-    found = [*_of_partitions(seen.sample), *_of_groups(seen), *_of_disks(seen)]
+    rows = [group_row(seen, name, group) for name, group in sorted(seen.sample.groups.items())]
+    return _findings(seen, rows, _forecasts(seen))
+
+
+def _findings(seen: Seen, groups: Iterable[Mapping[str, object]], forecasts: Forecasts) -> list[Finding]:
+    found = [*_of_partitions(seen.sample), *_of_groups(seen, groups), *_of_disks(seen, forecasts)]
     found += [Finding("warn", "Something did not answer", each, "/brokers") for each in seen.sample.partial]
     return sorted(found, key=lambda each: each.severity != "bad")[:FINDINGS_MAX]
 
@@ -286,21 +308,22 @@ def _named(indexes: list[int]) -> str:
     return ", ".join(map(str, indexes[:5])) + more
 
 
-def _of_groups(seen: Seen) -> Iterable[Finding]:
-    for name in sorted(seen.sample.groups):
-        why = why_behind(seen, name, None)
+def _of_groups(seen: Seen, rows: Iterable[Mapping[str, object]]) -> Iterable[Finding]:
+    for row in rows:
+        why = _why(seen, row, None)
         if why is not None:
+            name = str(row["name"])
             is_empty = seen.sample.groups[name].state.upper() in ("EMPTY", "DEAD")
             title = f"{name} has nobody who reads" if is_empty else f"{name} falls behind"
             yield Finding("warn" if is_empty else "bad", title, why, f"/groups/{name}")
 
 
-def _of_disks(seen: Seen) -> Iterable[Finding]:
+def _of_disks(seen: Seen, forecasts: Forecasts) -> Iterable[Finding]:
     for node, each in seen.sample.brokers.items():
         if each.total_bytes <= 0:
             continue
         left = each.usable_bytes / each.total_bytes
-        full = disk_forecast(seen, node)
+        full = forecasts[node]
         soon = (
             ""
             if full is None
@@ -319,29 +342,39 @@ def _span(seconds: float) -> str:
     return f"{seconds / 3600:.0f} hours" if seconds < 2 * 86_400 else f"{seconds / 86_400:.0f} days"
 
 
-def overview(seen: Seen, also: Iterable[Finding] = ()) -> dict[str, object]:
-    """Return the first page: a verdict, the key figures, what needs attention, brokers and the groups with lag.
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The first page's figures, and what needs attention."""
 
-    `also` are findings from elsewhere, which come first.
-    """
-    sample = seen.sample
-    rows = topic_figures(sample, seen.before)
+    figures: Mapping[str, object]
+    findings: tuple[Finding, ...]
+
+    def with_findings(self, also: Iterable[Finding] = ()) -> dict[str, object]:
+        """Return the first page: a verdict, the key figures, what needs attention, brokers and the groups with lag.
+
+        `also` are findings from elsewhere, which come first.
+        """
+        found = [*also, *self.findings]
+        return {"verdict": _verdict(found), **self.figures, "findings": [asdict(each) for each in found]}
+
+
+def overview(seen: Seen) -> Summary:
+    """Return what the first page is made of; each group is looked at once."""
+    sample, forecasts = seen.sample, _forecasts(seen)
     groups = group_rows(seen)
-    found = [*also, *findings(seen)]
     copies = sum(len(each.replicas) for partitions in sample.topics.values() for each in partitions.values())
     in_sync = sum(len(each.in_sync) for partitions in sample.topics.values() for each in partitions.values())
-    rates = [each.rate for each in rows if each.rate is not None]
+    rates = topic_rates(sample, seen.before)
     behind = [row for row in groups if row["lag"]]
     totals = [each for each in sample.brokers.values() if each.total_bytes > 0]
-    return {
-        "verdict": _verdict(found),
+    figures = {
         "cluster_id": sample.cluster_id,
-        "brokers": broker_rows(seen),
+        "brokers": _broker_rows(seen, forecasts),
         "racks": len({each.rack for each in sample.brokers.values() if each.rack}),
-        "topics": len(rows),
-        "is_empty": all(each.is_internal for each in rows),
-        "partitions": sum(each.partitions for each in rows),
-        "in_per_s": sum(rates) if rates else None,
+        "topics": len(sample.topics),
+        "is_empty": sample.topics.keys() <= sample.internal,
+        "partitions": sum(map(len, sample.topics.values())),
+        "in_per_s": sum(rates.values()) if rates else None,
         "consumed_per_s": _sum(row["consumed_per_s"] for row in groups),
         "copies": copies,
         "copies_out_of_sync": copies - in_sync,
@@ -351,8 +384,23 @@ def overview(seen: Seen, also: Iterable[Finding] = ()) -> dict[str, object]:
         "bytes": sum(each.bytes for each in sample.brokers.values() if each.bytes > 0),
         "disk_total": sum(each.total_bytes for each in totals) or None,
         "disk_free": sum(each.usable_bytes for each in totals) if totals else None,
-        "findings": [asdict(each) for each in found],
     }
+    by_name = sorted(groups, key=lambda row: str(row["name"]))
+    return Summary(figures, tuple(_findings(seen, by_name, forecasts)))
+
+
+class KeptSummary:
+    """The summary of the newest sample: made once, whoever asks for it how often."""
+
+    def __init__(self) -> None:
+        self._of: Sample | None = None
+        self._summary: Summary | None = None
+
+    def of(self, seen: Seen) -> Summary:
+        """Return a sample's summary."""
+        if self._summary is None or seen.sample is not self._of:
+            self._of, self._summary = seen.sample, overview(seen)
+        return self._summary
 
 
 def _sum(values: Iterable[object]) -> float | None:

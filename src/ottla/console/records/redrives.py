@@ -9,7 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from ottla.admin import Fixed, FixError, letter_of, make_done_topic, redrive_transactional_id, redriven, sent_back
+from ottla.admin import (
+    DeadLetter,
+    Fixed,
+    FixError,
+    letter_of,
+    make_done_topic,
+    redrive_transactional_id,
+    redriven,
+    sent_back,
+)
 from ottla.base import TopicPartition
 from ottla.client import BlockingClient, Client
 from ottla.console.records.fixes import Fix
@@ -30,7 +39,8 @@ class ToOrigins:
         self._fix = Fix(words) if (words := replay.letters.get("fix")) else None
         self._done: set[bytes] = set()
         self._counts: dict[str, int] = {}
-        self._fixed: dict[tuple[int, int], Fixed] = {}
+        self._wanted: dict[tuple[int, int], tuple[DeadLetter, Fixed | None]] = {}
+        """Letters that are sent with the next transactions, by partition and offset: parsed and mended once."""
 
     async def begin(self, client: Client) -> None:
         """Learn which letters have been sent, and where there are topics; raises KafkaError."""
@@ -38,7 +48,7 @@ class ToOrigins:
         loop = asyncio.get_running_loop()
         self._done = await asyncio.to_thread(lambda: redriven(BlockingClient.over(client, loop), self._source))
         self._counts = {name: len(each.partitions) for name, each in (await client.metadata()).topics.items()}
-        self._fixed.clear()
+        self._wanted.clear()
 
     async def matching(self, index: int, records: Sequence[Record]) -> list[bool]:
         """Say which letters are sent: of this cause, not sent before, which say whence they came, and which the fix fits."""
@@ -51,15 +61,14 @@ class ToOrigins:
         target = self._to or letter.topic
         if target not in self._counts or target == self._source:
             return False
-        if self._fix is None:
-            return True
         try:
-            self._fixed[index, int(record.offset)] = self._fix.apply(record, letter.headers())
+            fixed = None if self._fix is None else self._fix.apply(record, letter.headers())
         except FixError:
             return False
+        self._wanted[index, int(record.offset)] = letter, fixed
         return True
 
     def written(self, index: int, record: Record) -> list[tuple[TopicPartition, Record]]:
-        """Return the letter as it goes back, and what remembers it."""
-        letter = letter_of(TopicPartition(self._source, index), record)
-        return sent_back(letter, self._counts, self._to, self._fixed.pop((index, int(record.offset)), None))
+        """Return the letter as it goes back, and what remembers it; it has matched before."""
+        letter, fixed = self._wanted.pop((index, int(record.offset)))
+        return sent_back(letter, self._counts, self._to, fixed)

@@ -18,6 +18,8 @@ from ottla.spark.private_api.workers import fork_workers, load_worker
 
 __all__ = ["LOADED"]
 
+pyarrow.array([b""])  # the first array brings in Pandas, where it is installed: a third of a second
+
 LOADED = (
     confluent_kafka,
     numpy,
