@@ -73,7 +73,10 @@ replaces the values.
 """
 LOCAL_SETTINGS: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 """What is added for a local master, whose driver nobody else has to reach."""
-SOURCE_MODULES = ("pyspark_ottla", "ottla.spark.source.reader", "ottla.spark.source.writer")
+SOURCE_MODULES = (
+    *("pyspark_ottla", "ottla.spark.source.reader", "ottla.spark.source.writer"),
+    "ottla.spark.first_array",
+)
 """What Python processes import that read and write topics."""
 
 

@@ -14,16 +14,16 @@ import ottla.connect
 import ottla.connectors
 import ottla.spark.connect.executor
 from ottla.connect.tasks import SinkLoop, SourceLoop
+from ottla.spark.first_array import FIRST
 from ottla.spark.private_api.workers import fork_workers, load_worker
 
 __all__ = ["LOADED"]
-
-pyarrow.array([b""])  # the first array brings in Pandas, where it is installed: a third of a second
 
 LOADED = (
     confluent_kafka,
     numpy,
     pyarrow,
+    FIRST,
     load_worker(),
     ottla.connect,
     SinkLoop,

@@ -22,6 +22,7 @@ WORKER_MODULES = (
     "ottla.spark.streams.delivery",
     "ottla.spark.streams.lowering.direct",
     "ottla.spark.streams.state.task",
+    "ottla.spark.first_array",
 )
 """What the tasks of an application import."""
 log = logging.getLogger(__name__)
