@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -15,11 +14,10 @@ from ottla.connectors.cdc.notifications import INITIAL, Notifications
 from ottla.connectors.cdc.positions import SeenTransactions
 from ottla.connectors.cdc.postgres_events import Moment
 from ottla.connectors.cdc.replication import lsn_of, quoted
+from ottla.connectors.cdc.scan import scanned
 from ottla.connectors.cdc.signals import Request
 
-__all__ = ["Snapshot", "blocking_of", "blocking_offset"]
-
-_BLOCKING = "blocking_snapshot_collections"
+__all__ = ["Snapshot"]
 
 
 class Snapshot:
@@ -58,34 +56,10 @@ class Snapshot:
 
     def records(self) -> Iterator[SourceRecord]:
         """Yield each row's record, marked as Debezium marks the first and last of a table and of all."""
-        self._metrics.snapshot_began(len(self._tables))
-        tell, names = self._notifications.tell, [str(each.id) for each in self._tables]
-        tell(INITIAL, "STARTED")
-        tell(INITIAL, "DATA_COLLECTIONS_RESOLVED", tables=names)
-        waiting: SourceRecord | None = None
-        for table in self._tables:
-            tell(INITIAL, "IN_PROGRESS", tables=names, current_collection_in_progress=table.id)
-            is_first, count = True, 0
-            for record in self._rows(table):
-                if waiting is not None:
-                    yield waiting
-                    mark = "first_in_data_collection" if is_first else "true"
-                else:
-                    mark = "first"
-                _mark(record, mark)
-                waiting, is_first, count = record, False, count + 1
-                self._metrics.read(str(table.id))
-            self._metrics.table_done()
-            done: dict[str, Any] = {"scanned_collection": table.id, "total_rows_scanned": count, "status": "SUCCEEDED"}
-            tell(INITIAL, "TABLE_SCAN_COMPLETED", tables=names, **done)
-            if waiting is not None and not is_first and waiting.value["source"]["snapshot"] != "first":
-                _mark(waiting, "last_in_data_collection")
-        if waiting is not None:
-            _mark(waiting, "last")
-            yield waiting
+        yield from scanned(self._tables, self._rows, self._metrics, self._notifications)
         self._catalog.run("commit")
         self._metrics.snapshot_ended()
-        tell(INITIAL, "COMPLETED")
+        self._notifications.tell(INITIAL, "COMPLETED")
 
     def _rows(self, table: CatalogTable) -> Iterator[SourceRecord]:
         maker = self._events.table(table)
@@ -101,21 +75,3 @@ class Snapshot:
             if len(rows) < self._fetch:
                 break
         self._catalog.run("close snapshot_rows")
-
-
-def blocking_offset(requests: Sequence[Request]) -> dict[str, Any]:
-    """Return the tables that a signal wants read, as a part of a source offset; nothing where there are none."""
-    return {_BLOCKING: json.dumps([[each.table, each.condition] for each in requests])} if requests else {}
-
-
-def blocking_of(offset: Mapping[str, Any]) -> tuple[Request, ...]:
-    """Return the tables of a source offset that were asked for and not read whole."""
-    try:
-        return tuple(Request(str(table), condition) for table, condition in json.loads(offset.get(_BLOCKING) or "[]"))
-    except (ValueError, TypeError):
-        return ()
-
-
-def _mark(record: SourceRecord, mark: str) -> None:
-    source = record.value.values[2]
-    source.values[4] = mark

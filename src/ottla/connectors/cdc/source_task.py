@@ -8,16 +8,17 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
-from ottla.connect import ConnectError, DataError, Measure, SourceRecord, SourceTask
+from ottla.connect import ConnectError, Measure, SourceRecord, SourceTask
 from ottla.connectors.cdc import pgoutput
 from ottla.connectors.cdc.catalog import Catalog, CatalogColumn, CatalogTable, TableId
 from ottla.connectors.cdc.column_masks import column_rules
 from ottla.connectors.cdc.events import Events, TableEvents, Transaction
-from ottla.connectors.cdc.incremental import IncrementalSnapshot, Progress
 from ottla.connectors.cdc.metrics import CaptureMetrics
 from ottla.connectors.cdc.notifications import INITIAL, Notifications
 from ottla.connectors.cdc.positions import Position
+from ottla.connectors.cdc.postgres_chunks import PostgresChunks
 from ottla.connectors.cdc.postgres_events import Messages, Moment, postgres_dialect
 from ottla.connectors.cdc.replication import (
     Keepalive,
@@ -29,15 +30,13 @@ from ottla.connectors.cdc.replication import (
 )
 from ottla.connectors.cdc.server import drop_slot, opened_catalog, plain_settings, prepared_publication, prepared_slot
 from ottla.connectors.cdc.settings import POSTGRES_DEF, Selection, keys_without_effect, kind_settings
-from ottla.connectors.cdc.signals import FileChannel, KafkaChannel, Request, Signal, requests_of
-from ottla.connectors.cdc.snapshot import Snapshot, blocking_of, blocking_offset
+from ottla.connectors.cdc.signalling import Signalling
+from ottla.connectors.cdc.snapshot import Snapshot
 
 __all__ = ["PostgresSourceTask"]
 
 log = logging.getLogger(__name__)
 OPERATIONS = {"I": "c", "U": "u", "D": "d"}
-CONSUMER = "signal.consumer."
-"""What the names begin with of librdkafka's properties for the topic of signals."""
 RETRY_SECONDS = 5.0
 """Between two tries to reach a server that has gone away."""
 
@@ -72,13 +71,8 @@ class PostgresSourceTask(SourceTask):
         """Where the last commit ended that this task, or the one before it, has passed."""
         self._idle_lsn = 0
         self._retry_at_s = 0.0
-        self._blocking: tuple[Request, ...] = ()
-        """Tables that a signal wants read while the stream waits."""
         self._signals: int | None = None
         """The number of the signals' table, where the stream has told of it."""
-        self._file: FileChannel | None = None
-        self._topic: KafkaChannel | None = None
-        self._look_at_s = 0.0
 
     def start(self, props: Mapping[str, str]) -> None:
         """Look at the server, make what is missing, and begin; raises ConnectError where changes would be lost."""
@@ -106,15 +100,10 @@ class PostgresSourceTask(SourceTask):
         begin = prepared_slot(self._catalog, settings, position, self._stopping)
         self._position = position or Position(begin)
         self._notifications = Notifications(settings, self._events.partition)
-        progress = Progress.of(self._position.more)
-        self._incremental = IncrementalSnapshot(settings, self._events, progress, self._notifications)
-        self._blocking = blocking_of(self._position.more)
-        if "file" in settings["signal.enabled.channels"]:
-            self._file = FileChannel(settings["signal.file"])
-        if "kafka" in settings["signal.enabled.channels"]:
-            more = {name.removeprefix(CONSUMER): value for name, value in props.items() if name.startswith(CONSUMER)}
-            self._topic = KafkaChannel(settings, self._position.more, more)
-            self._keep()
+        self._asked = Signalling(
+            settings, props, self._events, self._notifications, self._position.more, self._captured, self._where
+        )
+        self._keep()
         self._last_commit = None if position is None else position.commit_lsn
         if mode == "always" or (position is None and mode not in ("no_data", "never")):
             self._stopping.wait(settings["snapshot.delay.ms"] / 1000)
@@ -162,8 +151,8 @@ class PostgresSourceTask(SourceTask):
             if len(found) < most:
                 self._reading = None
                 log.info("The snapshot is complete")
-                if self._blocking:
-                    self._blocking = ()
+                if self._asked.blocking:
+                    self._asked.blocking = ()
                     self._keep()
                 if found:
                     found[-1].source_offset = self._position.offset(snapshot_completed=True)
@@ -171,13 +160,12 @@ class PostgresSourceTask(SourceTask):
         if self._settings["snapshot.mode"] == "initial_only":
             self._stopping.wait(self._settings["poll.interval.ms"] / 1000)
             return None
-        if self._blocking and self._begin is None and not self._waiting and time.monotonic() >= self._retry_at_s:
+        if self._asked.blocking and self._begin is None and not self._waiting and time.monotonic() >= self._retry_at_s:
             self._begin_blocking()
             return None
         if self._stream is None and not self._opened():
             return None
-        self._look_for_signals()
-        return None if self._stream is None else self._changes(most)
+        return self._changes(most) if self._looked_for_signals() else None
 
     def _begin_blocking(self) -> None:
         """Have the tables that a signal asked for read; the stream goes on behind them."""
@@ -187,7 +175,7 @@ class PostgresSourceTask(SourceTask):
         try:
             if self._catalog is None:
                 self._catalog = opened_catalog(self._settings)
-            given = (self._events, self._notifications, self._metrics, self._blocking)
+            given = (self._events, self._notifications, self._metrics, self._asked.blocking)
             self._reading = Snapshot(self._catalog, self._settings, *given).records()
         except ConnectError as error:
             self._ended(error)
@@ -196,7 +184,7 @@ class PostgresSourceTask(SourceTask):
         """A snapshot has failed: one of a signal begins anew where the server has gone away, and is given up otherwise."""
         self._metrics.snapshot_ended(aborted=True)
         self._notifications.tell(INITIAL, "ABORTED")
-        if not self._blocking:
+        if not self._asked.blocking:
             raise error
         self._reading = None
         if isinstance(error, ServerAwayError) or self._catalog is None or self._catalog.is_lost:
@@ -204,94 +192,47 @@ class PostgresSourceTask(SourceTask):
             return
         log.error("The snapshot that a signal asked for is ended: %s", error)
         self._catalog.run("rollback")
-        self._blocking = ()
+        self._asked.blocking = ()
         self._keep()
 
     # -- signals
 
-    def _look_for_signals(self) -> None:
-        """Take what stands in the file and the topic, and read what is to be read beside the stream."""
-        now_s = time.monotonic()
-        if now_s >= self._look_at_s:
-            self._look_at_s = now_s + self._settings["signal.poll.interval.ms"] / 1000
-            for channel in (self._file, self._topic):
-                for each in channel.taken() if channel is not None else ():
-                    self._signalled(each)
-        if not self._incremental.progress.queue:
-            return
+    def _looked_for_signals(self) -> bool:
+        """Take what has come, and read what is to be read beside the stream; false where the server has gone away."""
         try:
-            if self._catalog is None:
-                self._catalog = opened_catalog(self._settings)
-            self._incremental.step(self._catalog, self._position.commit_lsn)
-        except ConnectError as error:
-            if isinstance(error, ServerAwayError) or self._catalog is None or self._catalog.is_lost:
-                self._lost(ServerAwayError(str(error)))
-                return
-            log.error("The incremental snapshot is ended: %s", error)
-            self._incremental.give_up()
-        self._keep()
+            self._asked.look()
+            self._asked.step(lambda: PostgresChunks(self._asked_of(), self._position.commit_lsn))
+        except ServerAwayError as error:
+            self._lost(error)
+            return False
+        finally:
+            self._keep()
+        return True
 
-    def _signalled(self, signal: Signal) -> None:
-        """Do what a signal asks for; one that cannot be followed is said, and passed over."""
-        try:
-            match signal.type:
-                case "log":
-                    log.info("%s", str(signal.data.get("message", "")).replace("{}", str(self._position.offset())))
-                case "execute-snapshot":
-                    self._execute(signal)
-                case "stop-snapshot":
-                    self._incremental.stop(signal, self._captured())
-                case "pause-snapshot" | "resume-snapshot":
-                    self._incremental.pause(paused=signal.type == "pause-snapshot")
-                case "snapshot-window-open" | "snapshot-window-close":
-                    pass  # an earlier task's
-                case _:
-                    log.warning("Signal %s is of type %s, which is not known", signal.id, signal.type)
-        except DataError as error:
-            log.warning("%s", error)
-        self._keep()
-
-    def _execute(self, signal: Signal) -> None:
-        kind = str(signal.data.get("type", "incremental")).lower()
-        if kind == "incremental":
-            self._incremental.request(signal, self._captured())
-        elif kind == "blocking":
-            self._blocking += tuple(requests_of(signal, self._captured()))
-            log.info("A snapshot of %s is asked for", ", ".join(each.table for each in self._blocking) or "nothing")
-        else:
-            raise DataError(f"Signal {signal.id}: snapshots are incremental or blocking, and {kind} is neither")
-
-    def _captured(self) -> list[str]:
+    def _asked_of(self) -> Catalog:
         if self._catalog is None:
             self._catalog = opened_catalog(self._settings)
-        return [str(each) for each in self._catalog.names() if self._selection.has_table(each)]
+        return self._catalog
+
+    def _where(self) -> Mapping[str, Any]:
+        return self._position.offset()
+
+    def _captured(self) -> list[str]:
+        catalog = self._asked_of()
+        return [str(each) for each in catalog.names() if self._selection.has_table(each)]
 
     def _keep(self) -> None:
         """Have what is to be read stand in the offsets from now on."""
-        self._position = self._position.keeping(
-            {
-                **self._incremental.progress.offset(),
-                **blocking_offset(self._blocking),
-                **({} if self._topic is None else self._topic.offset()),
-            }
-        )
+        if (kept := self._asked.kept()) != self._position.more:
+            self._position = self._position.keeping(kept)
 
     def _noted(self, message: pgoutput.Change) -> list[SourceRecord]:
         """Take a row of the signals' table; returns the rows that it has written."""
         row = message.new or message.old
         texts = [each.decode(errors="replace") if isinstance(each, bytes) else None for each in (row or ())[:3]]
-        if len(texts) < 3 or texts[0] is None or message.kind == "U":
-            return []
-        if found := self._incremental.marked(texts[0], deleted=message.kind == "D"):
-            self._keep()
-            return found
-        if message.kind == "I" and "source" in self._settings["signal.enabled.channels"]:
-            try:
-                self._signalled(Signal.of(*texts))
-            except DataError as error:
-                log.warning("%s", error)
+        found = self._asked.noted(texts, OPERATIONS[message.kind])
         self._keep()
-        return []
+        return found
 
     def _opened(self) -> bool:
         """Begin to stream, again where the server had gone away."""
@@ -321,7 +262,7 @@ class PostgresSourceTask(SourceTask):
         self._begin, self._transaction = None, None
         self._tables.clear()
         self._signals = None
-        self._incremental.lost()
+        self._asked.incremental.lost()
         return True
 
     def _lost(self, error: ServerAwayError) -> None:
@@ -415,7 +356,7 @@ class PostgresSourceTask(SourceTask):
         elif not self._to_skip:
             operation = OPERATIONS[message.kind] if isinstance(message, pgoutput.Change) else "other"
             self._metrics.changed(operation, None if self._begin is None else self._begin.commit_us)
-        if self._incremental.is_waiting:
+        if self._asked.incremental.is_waiting:
             self._tell_changed(message)
         if isinstance(message, pgoutput.Change) and message.oid == self._signals and not self._to_skip:
             made += self._noted(message)
@@ -442,7 +383,7 @@ class PostgresSourceTask(SourceTask):
             rows = () if isinstance(message, pgoutput.Truncate) else (message.old, message.new)
             keys = [table.key_of(row) for row in rows if row is not None]
             for key in keys or (None,):
-                self._incremental.changed(table.id, key)
+                self._asked.incremental.changed(table.id, key)
 
     def _moment(self, lsn: int, *, is_alone: bool = False) -> Moment:
         begin, origin = None if is_alone else self._begin, self._origin
@@ -551,8 +492,8 @@ class PostgresSourceTask(SourceTask):
                 self._stream = None
                 drop_slot(self._catalog, self._settings["slot.name"])
             self._hang_up()
-            if self._topic is not None:
-                self._topic.close()
+            if hasattr(self, "_asked"):
+                self._asked.close()
 
     def _hang_up(self) -> None:
         if self._stream is not None:
