@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Final, Protocol, TypeVar
 
 from ottla.connect import SourceRecord
@@ -10,7 +11,7 @@ from ottla.connectors.cdc.catalog import TableId
 from ottla.connectors.cdc.metrics import CaptureMetrics
 from ottla.connectors.cdc.notifications import INITIAL, Notifications
 
-__all__ = ["scanned"]
+__all__ = ["Scan", "scanned"]
 
 _SOURCE: Final = 2
 _SNAPSHOT: Final = 4
@@ -57,6 +58,23 @@ def scanned(
     if waiting is not None:
         _mark(waiting, "last")
         yield waiting
+
+
+class Scan:
+    """Records that are taken some at a time, of which is known at once whether they were the last."""
+
+    def __init__(self, records: Iterator[SourceRecord]) -> None:
+        self._records = records
+        self._next: SourceRecord | None = None
+        self.is_over = False
+
+    def take(self, most: int) -> list[SourceRecord]:
+        """Return so many at most, and see whether there are more; raises what reading raises."""
+        found = [] if self._next is None else [self._next]
+        found += islice(self._records, most - len(found))
+        self._next = next(self._records, None)
+        self.is_over = self._next is None
+        return found
 
 
 def _mark(record: SourceRecord, mark: str) -> None:

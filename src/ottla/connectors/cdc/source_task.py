@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 from ottla.connect import ConnectError, Measure, SourceRecord, SourceTask
@@ -28,6 +27,7 @@ from ottla.connectors.cdc.replication import (
     conninfo_of,
     quoted,
 )
+from ottla.connectors.cdc.scan import Scan
 from ottla.connectors.cdc.server import drop_slot, opened_catalog, plain_settings, prepared_publication, prepared_slot
 from ottla.connectors.cdc.settings import POSTGRES_DEF, Selection, keys_without_effect, kind_settings
 from ottla.connectors.cdc.signalling import Signalling
@@ -53,7 +53,7 @@ class PostgresSourceTask(SourceTask):
         """Held by whoever uses the connections: libpq's must not be closed under a reader."""
         self._catalog: Catalog | None = None
         self._stream: ReplicationStream | None = None
-        self._reading: Iterator[SourceRecord] | None = None
+        self._reading: Scan | None = None
         self._position = Position(0)
         self._transaction: Transaction | None = None
         self._begin: pgoutput.Begin | None = None
@@ -109,7 +109,7 @@ class PostgresSourceTask(SourceTask):
             self._stopping.wait(settings["snapshot.delay.ms"] / 1000)
             snapshot = Snapshot(self._catalog, settings, self._events, self._notifications, self._metrics)
             self._position = Position(self._position.commit_lsn, 0, snapshot.seen, self._position.more)
-            self._reading = snapshot.records()
+            self._reading = Scan(snapshot.records())
         else:
             self._notifications.tell(INITIAL, "SKIPPED")
 
@@ -138,17 +138,20 @@ class PostgresSourceTask(SourceTask):
             if self._stopping.is_set():
                 return None
             found = self._poll()
-            return [*(found or ()), *told] if (told := self._notifications.taken()) else found
+            found = [*(found or ()), *told] if (told := self._notifications.taken()) else found
+            if found and self._reading is None and self.context.transaction is not None:
+                self.context.transaction.commit()  # a snapshot is in one transaction, whole or not at all
+            return found
 
     def _poll(self) -> list[SourceRecord] | None:
         most = self._settings["max.batch.size"]
         if self._reading is not None:
             try:
-                found = list(islice(self._reading, most))
+                found = self._reading.take(most)
             except ConnectError as error:
                 self._ended(error)
                 return None
-            if len(found) < most:
+            if self._reading.is_over:
                 self._reading = None
                 log.info("The snapshot is complete")
                 if self._asked.blocking:
@@ -176,7 +179,7 @@ class PostgresSourceTask(SourceTask):
             if self._catalog is None:
                 self._catalog = opened_catalog(self._settings)
             given = (self._events, self._notifications, self._metrics, self._asked.blocking)
-            self._reading = Snapshot(self._catalog, self._settings, *given).records()
+            self._reading = Scan(Snapshot(self._catalog, self._settings, *given).records())
         except ConnectError as error:
             self._ended(error)
 

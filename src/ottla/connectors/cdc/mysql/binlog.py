@@ -11,7 +11,7 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -48,6 +48,8 @@ __all__ = [
     "RowsQuery",
     "XaPrepared",
     "Xid",
+    "plain_events",
+    "wanted_events",
 ]
 
 EVENTS_MAX: Final = 4096
@@ -220,12 +222,9 @@ class BinlogStream:
         if not packed:
             made = _made(event, _header(event))
             return made is None or self._put(made, made.size)
-        for data in unpacked(_bytes_of(event)):
-            inner = _wrapped(data, reader, self._wanted)
-            made = None if inner is None else _made(inner, _header(event))
-            if made is not None and not self._put(made, len(data)):
-                return False
-        return True
+        return all(
+            self._put(made, size) for made, size in plain_events(_bytes_of(event), reader, self._wanted, _header(event))
+        )
 
     def _put(self, event: BinlogEvent, size: int) -> bool:
         with self._changed:
@@ -243,26 +242,9 @@ class BinlogStream:
             self._changed.notify_all()
 
     def _reader(self) -> Any:
-        from pymysqlreplication import BinLogStreamReader, event, row_event
+        from pymysqlreplication import BinLogStreamReader
 
-        self._wanted = frozenset(
-            (
-                *(event.QueryEvent, event.RotateEvent, event.XidEvent, event.GtidEvent, event.MariadbGtidEvent),
-                *(
-                    event.MariadbAnnotateRowsEvent,
-                    event.RowsQueryLogEvent,
-                    event.XAPrepareEvent,
-                    event.HeartbeatLogEvent,
-                ),
-                *(
-                    row_event.TableMapEvent,
-                    row_event.WriteRowsEvent,
-                    row_event.UpdateRowsEvent,
-                    row_event.DeleteRowsEvent,
-                ),
-                *(row_event.PartialUpdateRowsEvent, event.NotImplementedEvent),
-            )
-        )
+        self._wanted = wanted_events()
         logging.getLogger("pymysqlreplication").setLevel(
             logging.ERROR
         )  # it would say that it connects again, and may not
@@ -329,6 +311,33 @@ def _header(event: Any) -> Head:
 def _bytes_of(event: Any) -> bytes:
     """Return the bytes of an event, without its checksum."""
     return bytes(event.packet.packet.get_all_data()[1 : 1 + HEADER_BYTES + event.event_size])
+
+
+def plain_events(
+    data: bytes, reader: Any, wanted: frozenset[type[Any]], header: Head
+) -> Iterator[tuple[BinlogEvent, int]]:
+    """Yield the events that one of bytes has compressed, and how large each is; raises DataError.
+
+    `reader` is the library's, `header` that of the compressed event: the others stand nowhere else.
+    """
+    for each in unpacked(data):
+        inner = _wrapped(each, reader, wanted)
+        if inner is not None and (made := _made(inner, header)) is not None:
+            yield made, len(each)
+
+
+def wanted_events() -> frozenset[type[Any]]:
+    """Return the library's classes of events that are looked at."""
+    from pymysqlreplication import event, row_event
+
+    return frozenset(
+        (
+            *(event.QueryEvent, event.RotateEvent, event.XidEvent, event.GtidEvent, event.MariadbGtidEvent),
+            *(event.MariadbAnnotateRowsEvent, event.RowsQueryLogEvent, event.XAPrepareEvent, event.HeartbeatLogEvent),
+            *(row_event.TableMapEvent, row_event.WriteRowsEvent, row_event.UpdateRowsEvent, row_event.DeleteRowsEvent),
+            *(row_event.PartialUpdateRowsEvent, event.NotImplementedEvent),
+        )
+    )
 
 
 def _wrapped(data: bytes, reader: Any, wanted: frozenset[type[Any]]) -> Any:

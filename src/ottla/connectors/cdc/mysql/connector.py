@@ -62,6 +62,10 @@ class BinlogConnector(SourceConnector):
         """Return true: a transaction's place and the count of events and rows behind it say exactly where to go on."""
         return True
 
+    def can_define_transactions(self, props: Mapping[str, str]) -> bool:
+        """Return true: with `transaction.boundary=connector` a snapshot is one transaction, and each poll behind it."""
+        return True
+
     def alter_offsets(
         self, props: Mapping[str, str], offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
     ) -> bool:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, ClassVar, Final
 
 from ottla.connect import ConnectError, Measure, SourceRecord, SourceTask
@@ -29,6 +29,7 @@ from ottla.connectors.cdc.mysql.snapshot import Snapshot
 from ottla.connectors.cdc.mysql.tables import SqlTable, Tables
 from ottla.connectors.cdc.notifications import INITIAL, Notifications
 from ottla.connectors.cdc.replication import ServerAwayError
+from ottla.connectors.cdc.scan import Scan
 from ottla.connectors.cdc.server import plain_settings
 from ottla.connectors.cdc.settings import Selection, keys_without_effect
 from ottla.connectors.cdc.signalling import Signalling
@@ -63,7 +64,7 @@ class BinlogSourceTask(SourceTask):
         """An XA transaction that is read once more, while the stream is closed."""
         self._events_left: deque[BinlogEvent] = deque()
         """Of the stream, not looked at yet."""
-        self._reading: Iterator[SourceRecord] | None = None
+        self._reading: Scan | None = None
         self._retry_at_s = 0.0
 
     def start(self, props: Mapping[str, str]) -> None:
@@ -159,7 +160,7 @@ class BinlogSourceTask(SourceTask):
             parts.append(snapshot.schema_changes(SchemaChanges(self._events)))
         if has_rows:
             parts.append(snapshot.records())
-        self._reading = chain(*parts)
+        self._reading = Scan(chain(*parts))
 
     def _recover(self, position: Position) -> None:
         """Have the tables as they were at the position."""
@@ -202,7 +203,10 @@ class BinlogSourceTask(SourceTask):
             if self._stopping.is_set():
                 return None
             found = self._poll()
-            return [*(found or ()), *told] if (told := self._notifications.taken()) else found
+            found = [*(found or ()), *told] if (told := self._notifications.taken()) else found
+            if found and self._reading is None and self.context.transaction is not None:
+                self.context.transaction.commit()  # a snapshot is in one transaction, whole or not at all
+            return found
 
     def _poll(self) -> list[SourceRecord] | None:
         most = self._settings["max.batch.size"]
@@ -223,11 +227,11 @@ class BinlogSourceTask(SourceTask):
     def _snapshot_rows(self, most: int) -> list[SourceRecord] | None:
         assert self._reading is not None
         try:
-            found = list(islice(self._reading, most))
+            found = self._reading.take(most)
         except ConnectError as error:
             self._ended(error)
             return None
-        if len(found) < most:
+        if self._reading.is_over:
             self._reading = None
             self._close_server()
             log.info("The snapshot is complete")
@@ -246,7 +250,7 @@ class BinlogSourceTask(SourceTask):
         self._hang_up()
         try:
             self._server = self._opened_server()
-            self._reading = Snapshot(*self._given(self._server), self._signals.blocking).records()
+            self._reading = Scan(Snapshot(*self._given(self._server), self._signals.blocking).records())
         except ConnectError as error:
             self._ended(error)
 
