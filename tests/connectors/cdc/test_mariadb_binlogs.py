@@ -106,6 +106,23 @@ def test_a_transaction_that_is_committed_long_after_a_restart_is_told(
     assert not any("xa_prepared" in each for each in store.offsets.values())
 
 
+@pytest.mark.parametrize("mode", ["initial", "no_data"])
+def test_a_transaction_that_was_prepared_before_the_first_start_is_told_at_its_commit(
+    server: MariaDbServer, database: str, tmp_path: Path, mode: str
+) -> None:
+    run_sql(server, xa(f"a'{mode}".replace("'", "''"), "insert into t values (1, 'x')"), database)
+    run_sql(server, xa(f"b{mode}", "insert into t values (2, 'never')"), database)
+    run_sql(server, "insert into t values (3, 'z'); flush binary logs", database)
+    store, history, settings = Store(), tmp_path / "history", settings_of(database, snapshot_mode=mode)
+    task = begun(server, history, store, **settings)
+    read(task, 1, store)
+    task.stop()
+    task = begun(server, history, store, **settings)
+    run_sql(server, f"xa commit 'a''{mode}'; xa rollback 'b{mode}'; insert into t values (4, 'z')", database)
+    assert changes(read(task, 2, store)) == [("c", 1), ("c", 4)]
+    task.stop()
+
+
 def test_a_large_transaction_that_is_committed_comes_in_polls_of_the_usual_size(
     server: MariaDbServer, database: str, tmp_path: Path
 ) -> None:

@@ -135,10 +135,11 @@ class BinlogReading:
         self._tables = Tables() if tables is None else tables
         self._prepared.restore(position.more)
 
-    @property
-    def captured(self) -> list[str]:
-        """Return the names of the tables that are known and captured."""
-        return sorted(str(each) for each in self._tables if self._selection.has_table(each))
+    def await_prepared(self, found: Mapping[str, Unsettled]) -> None:
+        """Tell XA transactions at their commit that were prepared before the position."""
+        for xid, each in found.items():
+            self._prepared.add(xid, each)
+        self.keep()
 
     def keep(self) -> None:
         """Have what signals have asked for, and what is prepared, stand in the offsets from now on."""

@@ -15,6 +15,7 @@ from ottla.connectors.cdc.mysql.ddl import Effect, follow
 from ottla.connectors.cdc.mysql.ddl_words import DdlError
 from ottla.connectors.cdc.mysql.history import HistoryStore, history_record
 from ottla.connectors.cdc.mysql.positions import Position
+from ottla.connectors.cdc.mysql.recovering import names_of_prepared, prepared_before
 from ottla.connectors.cdc.mysql.server import Server, quoted
 from ottla.connectors.cdc.mysql.tables import SqlTable, Tables
 from ottla.connectors.cdc.mysql.texts import row_reader, selected
@@ -55,16 +56,21 @@ class Snapshot:
             server.run(f"set session lock_wait_timeout = {max(1, settings['snapshot.lock.timeout.ms'] // 1000)}")
             server.run("flush tables with read lock")
         try:
+            prepared = names_of_prepared(server) if requests is None else set()
             where = server.where()
             if is_open:  # behind the place: without the lock what happens between the two comes twice, and is not lost
                 server.run("set session transaction isolation level repeatable read")
                 server.run("start transaction with consistent snapshot")
+            if requests is None:
+                prepared |= names_of_prepared(server)
             self.statements = self._read_definitions()
         finally:
             if has_lock:
                 server.run("unlock tables")
         start = where.start
         self.position = Position(start.file, start.position, start.gtids)
+        self.prepared = prepared_before(server, prepared, self.position) if prepared else {}
+        """XA transactions that no row was read of."""
         self.tables = Tables()
         self._moment = BinlogMoment(start.file, start.position, time.time_ns() // 1000, snapshot="true")
         self._effects = [self._followed(*each) for each in self.statements]

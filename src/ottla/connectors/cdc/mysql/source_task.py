@@ -155,6 +155,7 @@ class BinlogSourceTask(SourceTask):
         snapshot = Snapshot(*self._given(self._server), is_open=has_rows)
         snapshot.keep(self._history)
         self._changes.begin(snapshot.position, snapshot.charsets, snapshot.tables)
+        self._changes.await_prepared(snapshot.prepared)
         parts: list[Iterator[SourceRecord]] = []
         if self._settings["include.schema.changes"]:
             parts.append(snapshot.schema_changes(SchemaChanges(self._events)))
