@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ottla.connect import SourceRecord
+from ottla.connect import ConnectError, SourceRecord
 from ottla.connectors.cdc import MariaDbConnector
 from ottla.connectors.cdc.mysql import source_task
 from tests.connectors.cdc.mariadb_replay import begun, connected, props_of, run_sql
@@ -351,6 +351,14 @@ def test_signals_come_from_a_file_too_and_skipped_inserts_are_signals_all_the_sa
     until(lambda: task.poll() or "at {'file'" in caplog.text, "the line of the log", every=0)
     task.stop()
     assert path.read_text() == ""
+
+
+def test_a_table_of_signals_that_is_not_there_is_an_error_that_says_how_to_make_it(
+    server: MariaDbServer, database: str, tmp_path: Path
+) -> None:
+    run_sql(server, "drop table signals", database)
+    with pytest.raises(ConnectError, match=rf"CREATE TABLE {database}\.signals \(id VARCHAR"):
+        begun(server, tmp_path / "history", None, **settings_of(database))
 
 
 def test_channels_that_are_not_there_are_refused(server: MariaDbServer, database: str, tmp_path: Path) -> None:

@@ -199,8 +199,9 @@ def test_an_xa_transaction_is_read_once_more_where_a_restart_lies_between(caplog
     foreign = reading(Position.of(at.position.offset()))
     foreign.take(gtid(3))
     foreign.take(said(f"XA COMMIT {XA_NAME}"))
+    assert [foreign.take_again(each) for each in (gtid(9), *events)] == [False] * 3 and not foreign.waiting
     with pytest.raises(Exception, match="has another one now"):
-        foreign.take_again(gtid(9))
+        foreign.take_again(gtid(3))
     assert not taken(at, gtid(4), said("XA COMMIT X'aa',X'',1"))
     assert "was prepared before this connector read the binlog" in caplog.text
 

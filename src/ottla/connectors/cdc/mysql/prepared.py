@@ -68,9 +68,11 @@ class Unsettled:
 class Prepared:
     """All of them, by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, offset: Mapping[str, Any] | None = None) -> None:
+        """Take those of a source offset, where there is one."""
         self._all: dict[str, Unsettled] = {}
         self._kept: dict[str, Any] = {}
+        self.restore(offset or {})
 
     def restore(self, offset: Mapping[str, Any]) -> None:
         """Take those of a source offset, unless they are known already."""
@@ -92,6 +94,11 @@ class Prepared:
     def kept(self) -> dict[str, Any]:
         """Return them as a part of a source offset; nothing where there are none."""
         return self._kept
+
+    @property
+    def starts(self) -> Sequence[Start]:
+        """Return where they begin."""
+        return [each.start for each in self._all.values()]
 
     @property
     def room(self) -> int:

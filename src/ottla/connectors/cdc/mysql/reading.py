@@ -6,7 +6,7 @@ import logging
 import re
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ottla.connect import ConnectError, SourceRecord
@@ -33,7 +33,7 @@ from ottla.connectors.cdc.mysql.history import HistoryStore, history_record
 from ottla.connectors.cdc.mysql.positions import Position, Start
 from ottla.connectors.cdc.mysql.prepared import Held, Prepared, Unsettled, xid_of
 from ottla.connectors.cdc.mysql.rows import RowFormat
-from ottla.connectors.cdc.mysql.server import SYSTEM, Server, quoted
+from ottla.connectors.cdc.mysql.server import SYSTEM, Server, Where, quoted
 from ottla.connectors.cdc.mysql.shapes import by_names, fits, row_format, with_nulls
 from ottla.connectors.cdc.mysql.tables import SqlTable, Tables
 from ottla.connectors.cdc.signalling import Signalling
@@ -87,6 +87,8 @@ class _Replay:
     events: deque[BinlogEvent]
     outer: tuple[str, dict[int, Mapped]]
     """The file that is read, and its tables' numbers, for afterwards."""
+    is_found: bool = False
+    """Whether it has begun, of one that is read once more."""
 
 
 class BinlogReading:
@@ -120,6 +122,8 @@ class BinlogReading:
         self._transaction: _Transaction | None = None
         self._file = ""
         self._server, self._has_names, self._is_mariadb = 0, False, False
+        self._passed: Position | None = None
+        """The end of the last transaction that this connection has told, in its server's files."""
         self._is_first = True
         self._mapped: dict[int, Mapped] = {}
         self._formats: dict[tuple[Any, ...], tuple[TableEvents, RowFormat] | None] = {}
@@ -158,7 +162,7 @@ class BinlogReading:
         """Note which server tells what comes, from the position on; `has_names` where it tells columns' names."""
         self._server, self._has_names, self._is_mariadb = server, has_names, is_mariadb
         self.lost()
-        self._file, self._is_first = self.position.file, True
+        self._file, self._is_first, self._passed = self.position.file, True, None
         self._mapped = {}
         self._prepared.restore(self.position.more)
         if self.signals is not None:
@@ -248,13 +252,14 @@ class BinlogReading:
         gtid = "" if self._transaction is None else self._transaction.gtid
         at = self.position
         self.position = at.at(self._file, at.pos).behind(event.end, gtid)
+        self._passed = Position(self._file, event.end)
         self._transaction = None
 
     def settle(self) -> None:
         """Tell the rows that an incremental snapshot has read without marks, where the stream has come as far."""
         if self.signals is None or self._transaction is not None:
             return
-        if found := self.signals.incremental.reached(self.position.reaches):
+        if found := self.signals.incremental.reached(self._is_at):
             at = self.position
             gtid = at.gtids if "," not in at.gtids and ":" not in at.gtids else None
             for each in found:
@@ -262,6 +267,14 @@ class BinlogReading:
             self.waiting += found
             self.keep()
             self.waiting[-1].source_offset = self.position.offset()
+
+    def _is_at(self, where: Where) -> bool:
+        """Whether a place of a server was passed: by GTIDs; or by the file, where the stream is of the same server."""
+        if where.start.gtids and self.position.gtids and self.position.reaches(where.start):
+            return True
+        if where.server_id != self._server or self._passed is None:
+            return not where.start.gtids and self.position.reaches(where.start)
+        return self._passed.reaches(replace(where.start, gtids=""))
 
     def _offset(self, event: BinlogEvent) -> dict[str, Any]:
         return self.position.offset(ts_sec=event.at_s, server_id=event.server_id)
@@ -375,7 +388,11 @@ class BinlogReading:
         replay, transaction = self._replay, self._transaction
         assert replay is not None and transaction is not None
         match event:
-            case Gtid() if event.gtid != replay.found.gtid:
+            case Gtid() if event.gtid == replay.found.gtid:
+                replay.is_found = True
+            case Gtid() if replay.found.gtid and event.gtid != transaction.gtid:
+                replay.is_found = False  # a replica may have another order
+            case Gtid():
                 raise ConnectError(
                     f"XA transaction {replay.xid} is committed, and {replay.found.start.file}:"
                     f"{replay.found.start.position} has another one now: what it has changed cannot be told. Reset the "
@@ -383,6 +400,8 @@ class BinlogReading:
                 )
             case Rotated():
                 self._file = event.file
+            case _ if not replay.is_found:
+                pass
             case Query() if (verb := _XA.match(event.text.strip())) is not None and verb[1].upper() != "PREPARE":
                 if verb[1].upper() != "END":
                     transaction.thread = event.thread

@@ -15,7 +15,7 @@ from ottla.connectors.cdc.mysql.gtids import GtidFilter
 from ottla.connectors.cdc.mysql.positions import Position, Start
 from ottla.connectors.cdc.replication import ServerAwayError
 
-__all__ = ["Server", "connection_settings", "opened_server", "purged_error", "quoted", "start_of"]
+__all__ = ["Server", "Where", "connection_settings", "opened_server", "purged_error", "quoted", "start_of"]
 
 log = logging.getLogger(__name__)
 SYSTEM: Final = ("information_schema", "mysql", "performance_schema", "sys")

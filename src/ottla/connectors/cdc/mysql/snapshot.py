@@ -72,7 +72,8 @@ class Snapshot:
         self.prepared = prepared_before(server, prepared, self.position) if prepared else {}
         """XA transactions that no row was read of."""
         self.tables = Tables()
-        self._moment = BinlogMoment(start.file, start.position, time.time_ns() // 1000, snapshot="true")
+        gtid = start.gtids or None if requests is not None and not set(",:") & set(start.gtids) else None
+        self._moment = BinlogMoment(start.file, start.position, time.time_ns() // 1000, gtid=gtid, snapshot="true")
         self._effects = [self._followed(*each) for each in self.statements]
 
     def _read_definitions(self) -> list[tuple[str, str]]:

@@ -22,6 +22,7 @@ from ottla.connectors.cdc.mysql.chunks import BinlogChunks
 from ottla.connectors.cdc.mysql.gtids import GtidFilter
 from ottla.connectors.cdc.mysql.history import MEMORY, history_store, recovered
 from ottla.connectors.cdc.mysql.positions import Position, Start
+from ottla.connectors.cdc.mysql.prepared import Prepared
 from ottla.connectors.cdc.mysql.reading import BinlogReading
 from ottla.connectors.cdc.mysql.server import FIRST_BYTE, Server, connection_settings, opened_server, start_of
 from ottla.connectors.cdc.mysql.settings import BINLOG_DEF, sql_kinds
@@ -119,9 +120,23 @@ class BinlogSourceTask(SourceTask):
         else:
             self._recover(position)
         self._changes.keep()
+        self._check_signals()
         if self._reading is None:
             self._notifications.tell(INITIAL, "SKIPPED")
             self._close_server()
+
+    def _check_signals(self) -> None:
+        """Raise ConnectError where the table of signals is not there."""
+        signals = self._events.selection.signals
+        assert self._server is not None
+        if signals is None or "source" not in self._settings["signal.enabled.channels"]:
+            return
+        schema, _, table = signals.partition(".")
+        if self._server.definition(TableId(schema, table)) is None:
+            raise ConnectError(
+                f"signal.data.collection={signals} is not there, or may not be read: CREATE TABLE {signals} "
+                "(id VARCHAR(42) PRIMARY KEY, type VARCHAR(32) NOT NULL, data VARCHAR(2048))"
+            )
 
     def _opened_server(self) -> Server:
         return opened_server(self._settings, wants_mariadb=self.flavour == "mariadb")
@@ -131,6 +146,9 @@ class BinlogSourceTask(SourceTask):
         assert self._server is not None
         try:
             start_of(self._server, position, self._filter)
+            if self._mode == "when_needed":  # else it is said at their commits, of which none may come
+                for start in Prepared(position.more).starts:
+                    start_of(self._server, Position(start.file, start.position, start.gtids), self._filter)
         except ServerAwayError:
             raise
         except ConnectError as error:
@@ -275,7 +293,7 @@ class BinlogSourceTask(SourceTask):
         try:
             self._signals.look()
             is_read_only = self._settings["read.only"]
-            self._signals.step(self._chunks, (lambda: self._asked_of().where().start) if is_read_only else None)
+            self._signals.step(self._chunks, (lambda: self._asked_of().where()) if is_read_only else None)
         except ServerAwayError as error:
             self._lost(error)
             return False
