@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ottla.connectors.cdc.mysql.binlog import BinlogEvent
+from ottla.connectors.cdc.mysql.binlog import BinlogEvent, Rows
 from ottla.connectors.cdc.mysql.positions import XA_PREPARED, Start
 
 __all__ = ["HELD_BYTES_MAX", "Held", "Prepared", "Unsettled", "xid_of"]
@@ -44,7 +44,7 @@ class Held:
 
     def take(self, event: BinlogEvent, *, most: int) -> None:
         """Keep an event; `most` bytes at most."""
-        self.bytes += event.size
+        self.bytes += max(event.size, len(event.body)) if isinstance(event, Rows) else event.size
         if self.bytes > most:
             self.events = None
         elif self.events is not None:

@@ -443,7 +443,8 @@ class BinlogReading:
         if mapped is None:
             raise ConnectError(f"The binlog has rows at {self._file}:{event.begin} of a table that it has not told of")
         found = None if transaction.is_foreign else self._table(mapped)
-        if found is None or (event.op in self._skips and not self._is_watched(found[0].id)):
+        is_watched = found is not None and self._is_watched(found[0].id)
+        if found is None or (event.op in self._skips and not is_watched):
             self._metrics.filtered()
             return
         table, format_ = found
@@ -459,7 +460,7 @@ class BinlogReading:
             self.position = self.position.within(number, place + 1, transaction.gtid, self._server)
             if made:
                 self._metrics.changed(event.op, at_us)
-            if self.signals is not None:
+            if is_watched:
                 made = self._signalled(event.op, table, before, after, moment, made)
             if made:
                 self.waiting += made

@@ -17,6 +17,8 @@ __all__ = ["names_of_prepared", "prepared_before"]
 
 log = logging.getLogger(__name__)
 FETCH: Final = 1000
+FILES_MAX: Final = 200
+"""So many of the binlog's files are looked at, the newest: a gigabyte each, where the server has its default."""
 _BEGIN: Final = re.compile(r"(XA\s+(?:START|BEGIN)\s+.*?)(?:\s+GTID\s+(\S+))?$", re.I | re.S)
 _NEXT: Final = re.compile(r"GTID_NEXT\s*=\s*'([^']*)'", re.I)
 
@@ -41,7 +43,7 @@ def names_of_prepared(server: Server) -> set[str]:
 def prepared_before(server: Server, names: set[str], position: Position) -> Mapping[str, Unsettled]:
     """Return where those transactions begin that were prepared before a position: the last file is looked at first."""
     found: dict[str, Unsettled] = {}
-    for file in reversed(server.files()):
+    for file in server.files()[: -FILES_MAX - 1 : -1]:
         if names <= set(found):
             break
         if not position.reaches(Start(file, 0)):
@@ -50,8 +52,8 @@ def prepared_before(server: Server, names: set[str], position: Position) -> Mapp
         found = {**in_file, **found}
     for missing in sorted(names - set(found)):
         log.warning(
-            "XA transaction %s is prepared, and where it begins is not in the binlog: once it is committed, what it has "
-            "changed is not told",
+            "XA transaction %s is prepared, and where it begins is not found in the binlog: once it is committed, what it "
+            "has changed is not told",
             missing,
         )
     return found
