@@ -171,6 +171,24 @@ class BinlogReading:
     def lost(self) -> None:
         """Forget what is under way: it comes again."""
         self._transaction = self._replay = None
+        self.waiting = self.waiting[: self.ready]
+
+    def taken(self) -> list[SourceRecord]:
+        """Return the records that are waiting, but for those at the end that have no place of their own yet.
+
+        A BEGIN goes with the first change behind it: else it would come again after an end between the two.
+        """
+        ready = self.ready
+        found, self.waiting = self.waiting[:ready], self.waiting[ready:]
+        return found
+
+    @property
+    def ready(self) -> int:
+        """Return how many records wait up to the last that has an offset."""
+        count = len(self.waiting)
+        while count and self.waiting[count - 1].source_offset is None:
+            count -= 1
+        return count
 
     # -- events
 
@@ -570,9 +588,12 @@ class BinlogReading:
                 each for change in effect.changes for each in (change.id, change.previous) if each is not None
             }:
                 self.signals.incremental.changed(name, None)
+        transaction = self._transaction
+        is_told = transaction is not None and (transaction.events, 0) < transaction.told
         for words, part in _parts(text, effect):
-            self._keep(event, words, part)
-            self._tell(event, words, part)
+            if not is_told:
+                self._keep(event, words, part)
+                self._tell(event, words, part)
 
     def _not_understood(self, event: Query, text: str, error: DdlError) -> None:
         words = f"A statement at {self._file}:{event.begin} is not understood ({error}): {text[:500]}"

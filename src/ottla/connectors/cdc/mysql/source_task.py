@@ -386,7 +386,7 @@ class BinlogSourceTask(SourceTask):
                 if len(self._events_left) < most
                 else ()
             )
-            while len(changes.waiting) < most and changes.reread is None:
+            while changes.ready < most and changes.reread is None:
                 if changes.is_replaying:
                     changes.replay()
                 elif self._events_left:
@@ -401,8 +401,7 @@ class BinlogSourceTask(SourceTask):
                 self._beat()
             except ServerAwayError as error:
                 self._lost(error)
-        found, changes.waiting = changes.waiting, []
-        return found or None
+        return changes.taken() or None
 
     def _reread(self, most: int) -> list[SourceRecord] | None:
         """Read an XA transaction once more that is not in memory, while the stream waits."""
@@ -417,7 +416,7 @@ class BinlogSourceTask(SourceTask):
                 self._again = self._streamed(changes.reread)
             if not self._events_left:
                 self._events_left.extend(self._again.read(self._settings["poll.interval.ms"] / 1000))
-            while self._events_left and len(changes.waiting) < most:
+            while self._events_left and changes.ready < most:
                 if changes.take_again(self._events_left.popleft()):
                     self._events_left.clear()
                     self._again.close()
@@ -425,8 +424,7 @@ class BinlogSourceTask(SourceTask):
                     break
         except ServerAwayError as error:
             self._lost(error)
-        found, changes.waiting = changes.waiting, []
-        return found or None
+        return changes.taken() or None
 
     def _beat(self) -> None:
         """Say where reading is, and run what is to be run with it."""
