@@ -1,4 +1,4 @@
-"""Imports Arrow and makes an array, which brings in Pandas where it is installed: a third of a second, at Arrow's first array.
+"""Imports Arrow and makes an array, which brings in Pandas where it is installed: a third of a second, at the first one.
 
 For processes that are forked later (`fork_server`, `connect/daemon`): paid for there, each of them would pay it again.
 """

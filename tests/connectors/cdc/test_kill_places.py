@@ -66,11 +66,11 @@ class Pipeline:
         self.postgres.kill()
         self.postgres.start()
 
-    def end(self) -> int:
-        """Where the topic ends for a reader of what is committed; 0 where it is not there or nobody answers."""
+    def end(self, isolation: Isolation = Isolation.READ_COMMITTED) -> int:
+        """Where the topic ends, for a reader of what is committed; 0 where it is not there or nobody answers."""
         try:
             with BlockingClient(self.broker.bootstrap) as client:
-                return int(client.list_offsets({TOPIC: LATEST}, isolation=Isolation.READ_COMMITTED)[TOPIC].offset)
+                return int(client.list_offsets({TOPIC: LATEST}, isolation=isolation)[TOPIC].offset)
         except Exception:  # whatever it is, it is asked again until the test's own bound
             return 0
 
@@ -158,6 +158,37 @@ def test_kills_without_exactly_once_lose_nothing(tmp_path: Path) -> None:
     assert {each[0] for each in found if each[1] == "r"} == set(range(first))
     final = {key: (op, v) for key, op, v in found}
     assert final == {**dict.fromkeys(range(first), ("r", 0)), **{key: (op, v) for key, op, v in wanted}}
+
+
+def test_a_snapshot_that_is_one_transaction_has_each_row_once_after_kills(tmp_path: Path) -> None:
+    with running(tmp_path, "enabled") as pipeline:
+        run_sql(
+            pipeline.postgres, pipeline.database, f"insert into t select g, 0 from generate_series(0, {ROWS - 1}) g"
+        )
+        config = {
+            **source_of(pipeline.postgres, pipeline.database),
+            "max.batch.size": "500",
+            "snapshot.fetch.size": "500",
+            "poll.interval.ms": "50",
+            "transaction.boundary": "connector",
+            "producer.override.transaction.timeout.ms": "600000",
+        }
+        config = {name: value for name, value in config.items() if not name.startswith("transforms")}
+        call = Call("POST", "/connectors", body={"name": "capture", "config": config})
+        until(lambda: ask_once(pipeline.worker.port, call)["status"] in (201, 409), "the connector", past=(OSError,))
+        for kill in (pipeline.kill_task, pipeline.kill_worker):
+            before = pipeline.end(Isolation.READ_UNCOMMITTED)
+            until(
+                lambda before=before: pipeline.end(Isolation.READ_UNCOMMITTED) > before + 2000,  # type: ignore[misc]
+                "the snapshot's beginning",
+                seconds=120,
+                every=0,
+            )
+            kill()
+        run_sql(pipeline.postgres, pipeline.database, f"insert into t values ({ROWS}, 1)")
+        until(lambda: last_key(pipeline.broker.bootstrap) == ROWS, "the last", seconds=240, every=0.5, past=(OSError,))
+        found = committed(pipeline.broker.bootstrap)
+    assert Counter(key for key, _, _ in found) == Counter(range(ROWS + 1)), "each row once"
 
 
 def check_order(changes: list[Told]) -> None:

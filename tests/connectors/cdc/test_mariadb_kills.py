@@ -1,4 +1,4 @@
-"""A MariaDB database copied through a topic into another one by real workers on Spark, of which each is killed."""
+"""A MariaDB database copied through a topic into another one by workers that are killed, in streams and in snapshots."""
 
 from __future__ import annotations
 
@@ -43,6 +43,9 @@ def test_workers_that_are_killed_leave_a_copy_that_is_equal(tmp_path: Path) -> N
     ):
         run_sql(server, "create database source; create database target")
         run_sql(server, "create table customers (id int primary key, name text)", "source")
+        run_sql(
+            server, "create table signals (id varchar(42) primary key, type varchar(32), data varchar(2048))", "source"
+        )
         run_sql(server, "insert into customers select seq, concat('n', seq) from seq_1_to_1000", "source")
         worker = begin_worker(tmp_path, broker.bootstrap, port)
         try:
@@ -56,6 +59,12 @@ def test_workers_that_are_killed_leave_a_copy_that_is_equal(tmp_path: Path) -> N
                     server,
                     f"begin; insert into customers (id, name) select seq, 'k{turn}' from seq_{first}_to_{first + ROWS}; "
                     f"update customers set name = 'u{turn}' where id % 7 = {turn}; commit",
+                    "source",
+                )
+                run_sql(  # read in chunks beside it, of which some are read when the worker is killed
+                    server,
+                    f"insert into signals values ('s{turn}', 'execute-snapshot', "
+                    """'{"data-collections": ["source.customers"]}')""",
                     "source",
                 )
                 until(lambda first=first: reached(server, first), "a part of the transaction")  # type: ignore[misc]
@@ -90,6 +99,8 @@ def source_of(server: MariaDbServer, bootstrap: str) -> dict[str, str]:
         "schema.history.internal.kafka.bootstrap.servers": bootstrap,
         "include.schema.changes": "false",
         "max.batch.size": "500",
+        "signal.data.collection": "source.signals",
+        "incremental.snapshot.chunk.size": "100",
         "transforms": "unwrap",
         "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
     }

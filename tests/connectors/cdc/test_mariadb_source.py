@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ottla.connect import ConnectError, SourceRecord
+from ottla.connect.tasks.transaction_context import BoundaryRequests
 from ottla.connectors.cdc import MariaDbConnector, MySqlConnector
 from tests.connectors.cdc.mariadb_replay import begun, connected, props_of, read, run_sql
 from tests.connectors.cdc.replay import read_until_quiet
@@ -302,6 +303,26 @@ def test_transactions_of_two_phases_and_tables_without_transactions_are_told(
         left = read(task, len(found) - stored)
         task.stop()
         assert [each.topic for each in left] == [each.topic for each in found[stored:]], cut
+
+
+def test_a_snapshot_is_one_transaction_where_the_connector_sets_their_bounds(
+    server: MariaDbServer, database: str, tmp_path: Path
+) -> None:
+    run_sql(server, "create table t (id int primary key); insert into t select seq from seq_1_to_20", database)
+    store, settings = Store(), settings_of(database, max_batch_size="10")
+    task = begun(server, tmp_path / "history", store, **settings)
+    task.context.transaction = bounds = BoundaryRequests()
+    for is_last in (False, True):
+        polled = task.poll()
+        store.take(polled)
+        assert [len(polled), bounds.takes_batch_commit()] == [10, is_last]
+    assert task.poll() is None or not bounds.takes_batch_commit(), "nothing to be committed"
+    run_sql(server, "insert into t values (21)", database)
+    assert told(read(task, 1)) == [("c", 21)] and bounds.takes_batch_commit()
+    task.stop()
+    task = begun(server, tmp_path / "history", store, **settings)
+    assert told(read(task, 1)) == [("c", 21)], "the snapshot is complete, with a last batch that was full"
+    task.stop()
 
 
 def test_a_lock_that_does_not_come_is_said(server: MariaDbServer, database: str, tmp_path: Path) -> None:

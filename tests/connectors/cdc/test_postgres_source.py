@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.connect import ConnectError, DataError, SourceRecord
+from ottla.connect.tasks.transaction_context import BoundaryRequests
 from ottla.connectors.cdc import PostgresConnector, pgoutput
 from tests.connectors.cdc.replay import begun, connected, logical_server, read_until_quiet, run_sql
 from tests.connectors.contexts import Store, polled
@@ -276,6 +277,26 @@ def test_a_task_that_ends_between_any_two_messages_of_the_stream_goes_on_without
         found += read_until_quiet(task, None, 0.05)
         task.stop()
         assert [gist(each) for each in found] == [gist(each) for each in whole], f"ended after {cut} polls"
+
+
+def test_a_snapshot_is_one_transaction_where_the_connector_sets_their_bounds(
+    server: PostgresServer, database: str
+) -> None:
+    run_sql(server, database, "create table t (id int primary key); insert into t select generate_series(1, 20)")
+    store, settings = Store(), {"topic.prefix": f"one_{database}", "max.batch.size": "10", "snapshot.fetch.size": "10"}
+    task = begun(server, database, store, **settings)
+    task.context.transaction = bounds = BoundaryRequests()
+    for is_last in (False, True):
+        found = polled(task)
+        store.take(found)
+        assert [len(found), bounds.takes_batch_commit()] == [10, is_last]
+    assert task.poll() is None and not bounds.takes_batch_commit(), "nothing to be committed"
+    run_sql(server, database, "insert into t values (21)")
+    assert told(read_until_quiet(task, None, 0.3)) == [("c", 21)] and bounds.takes_batch_commit()
+    task.stop()
+    task = begun(server, database, store, **settings)
+    assert told(read_until_quiet(task, None, 0.3)) == [("c", 21)], "the snapshot is complete, its last batch was full"
+    task.stop()
 
 
 def in_transaction_topic(record: SourceRecord) -> bool:

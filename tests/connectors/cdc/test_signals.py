@@ -198,10 +198,24 @@ def test_conditions_choose_rows_and_a_table_without_a_key_is_said(
     assert "Table public.keyless has no key to be read by" in caplog.text
     signal(server, database, "execute-snapshot", data_collections=["public.keyless"], surrogate_key="v")
     assert [row for _, _, (row,) in rows(read_until_quiet(task, None, 0.4), "keyless")] == [1, 2, 3, 4, 5]
+    run_sql(
+        server, database, "insert into keyless select 6 from generate_series(1, 8); insert into keyless values (null)"
+    )
+    signal(server, database, "execute-snapshot", data_collections=["public.keyless"], surrogate_key="v")
+    often = [row for op, _, row in rows(read_until_quiet(task, None, 0.4), "keyless") if op == "r"]
+    assert sorted(often) == [(1,), (2,), (3,), (4,), (5,), *[(6,)] * 8], "one value is of more rows than a chunk has"
     signal(server, database, "execute-snapshot", data_collections=["public.later"], additional_condition="nonsense")
     run_sql(server, database, "insert into later values (100, 'after', 1)")
     assert [op for op, _, _ in rows(read_until_quiet(task, None, 0.4))] == ["c"]
     assert "The incremental snapshot is ended: The database cannot be read" in caplog.text
+    task.stop()
+
+
+def test_rows_that_share_a_message_key_are_all_read(server: PostgresServer, database: str) -> None:
+    run_sql(server, database, f"{SIGNALS}; {LATER}; insert into later select g, 'k', g from generate_series(1, 9) g")
+    task = begun_with_signals(server, database, **{"message.key.columns": "public.later:b"})
+    signal(server, database, "execute-snapshot", data_collections=["public.later"])
+    assert [row[0] for _, _, row in rows(read_until_quiet(task, None, 0.4))] == [*range(1, 10)]
     task.stop()
 
 

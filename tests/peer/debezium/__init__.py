@@ -14,35 +14,36 @@ from tests import peer
 __all__ = ["create", "missing", "plugins"]
 
 FETCH_SECONDS_MAX = 300
-_POM = Path(__file__).with_name("pom.xml")
+POSTGRES, MARIADB = "pom.xml", "mariadb.xml"
+"""Which connector: the file that says what Maven fetches."""
 
 
-def missing() -> str | None:
+def missing(pom: str = POSTGRES) -> str | None:
     """Return one line that says why Debezium cannot run here, None where it can; fetches its jars first, 12 MB."""
     if reason := peer.missing():
         return reason
     try:
-        plugins()
+        plugins(pom)
     except (FileNotFoundError, subprocess.SubprocessError) as error:
         return f"Debezium is absent: Maven cannot fetch it ({error})"
     return None
 
 
-def plugins() -> Path:
+def plugins(pom: str = POSTGRES) -> Path:
     """Return the folder of plugins with Debezium's in it, resolved once.
 
     Raises FileNotFoundError without Maven, CalledProcessError or TimeoutExpired where it fails.
     """
-    folder = peer.cache() / "debezium"
+    folder, path = peer.cache() / ("debezium" if pom == POSTGRES else "debezium-mariadb"), Path(__file__).with_name(pom)
     mark = folder / ".complete"
-    if not mark.exists() or mark.read_text() != _POM.read_text():
+    if not mark.exists() or mark.read_text() != path.read_text():
         if shutil.which("mvn") is None:
             raise FileNotFoundError("no mvn on PATH")
         shutil.rmtree(folder, ignore_errors=True)
-        command = ["mvn", "-q", "-B", "-f", str(_POM), "dependency:copy-dependencies", "-DincludeScope=runtime"]
+        command = ["mvn", "-q", "-B", "-f", str(path), "dependency:copy-dependencies", "-DincludeScope=runtime"]
         command.append(f"-DoutputDirectory={folder / 'debezium'}")
         subprocess.run(command, check=True, timeout=FETCH_SECONDS_MAX, capture_output=True)
-        mark.write_text(_POM.read_text())
+        mark.write_text(path.read_text())
     return folder
 
 

@@ -446,6 +446,11 @@ class TableEvents:
             values[at] = self._parsed(column, text, column.plain) if is_sent else None
         return made(self._key, _of_schemas(values, self._key_structs))
 
+    @property
+    def key_names(self) -> Sequence[str]:
+        """Return the columns of its records' keys."""
+        return self._key_names
+
     def key_of(self, raw: Row) -> tuple[Any, ...] | None:
         """Return the values of a row's key, None where it has none: as `read` gives it to the same row."""
         key = self._key_in(self.row(raw), raw)

@@ -12,17 +12,17 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ottla.connect import ConnectError, DataError, SourceRecord
-from ottla.connectors.cdc.catalog import Catalog, CatalogTable, TableId
-from ottla.connectors.cdc.events import INCREMENTAL, Events
+from ottla.connectors.cdc.catalog import TableId
+from ottla.connectors.cdc.chunks import Chunks, ChunkServer, Keys
+from ottla.connectors.cdc.events import Events, Row, Table
 from ottla.connectors.cdc.notifications import INCREMENTAL as AGGREGATE
 from ottla.connectors.cdc.notifications import Notifications
-from ottla.connectors.cdc.postgres_events import Moment
-from ottla.connectors.cdc.replication import literal, quoted
+from ottla.connectors.cdc.replication import ServerAwayError
 from ottla.connectors.cdc.signals import Request, Signal, requests_of
 
 __all__ = ["IncrementalSnapshot", "Progress"]
@@ -35,8 +35,8 @@ COLLECTIONS, LAST, MOST, CORRELATION, PAUSED = (
 )
 _ID, _CONDITION, _SURROGATE = (f"{COLLECTIONS}_{each}" for each in ("id", "additional_condition", "surrogate_key"))
 OPEN, CLOSE = "snapshot-window-open", "snapshot-window-close"
-Keys = tuple[str, ...]
-"""Values of a key's columns, as the server prints them."""
+READS_MAX: Final = 5
+"""How often a chunk is read whose table is altered at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +97,14 @@ class _Window:
 
     id: str
     table: TableId
-    records: dict[tuple[Any, ...], SourceRecord]
+    records: dict[tuple[Any, ...], list[SourceRecord]]
     behind: Progress
     """Where reading is when the chunk is written."""
     is_open: bool = False
+    until: Any = None
+    """Where the stream has to come for the chunk to be written, of one without marks."""
+    has_own_keys: bool = True
+    """Whether records' keys are the table's: else other rows may have them, too."""
     is_spoiled: bool = False
     """Whether something has changed of which nobody can say what: the chunk is read again."""
 
@@ -113,10 +117,12 @@ class IncrementalSnapshot:
     ) -> None:
         self._events, self._notifications = events, notifications
         self._signals: str | None = settings["signal.data.collection"]
+        self._is_read_only = bool(settings.get("read.only"))
         self._chunk: int = settings["incremental.snapshot.chunk.size"]
         self._deletes_mark = settings["incremental.snapshot.watermarking.strategy"] == "insert_delete"
         self.progress = progress
         self._window: _Window | None = None
+        self._end: Callable[[], Any] | None = None
         self._chunks_read = self._rows_read = 0
         self._total: int | None = None
         """Rows of the table that is read; counted only where somebody is told."""
@@ -128,7 +134,7 @@ class IncrementalSnapshot:
         found = requests_of(signal, tables)
         if not found:
             raise DataError(f"Signal {signal.id}: none of {signal.data['data-collections']} is captured")
-        if self._signals is None:
+        if self._signals is None and not self._is_read_only:
             raise DataError(f"Signal {signal.id}: an incremental snapshot writes marks: set signal.data.collection")
         is_begun = bool(self.progress.queue)
         waiting = {each.table for each in self.progress.queue}
@@ -166,12 +172,11 @@ class IncrementalSnapshot:
     def _tables(self) -> list[str]:
         return [each.table for each in self.progress.queue]
 
-    def _tell_chunk(self, catalog: Catalog, table: CatalogTable, request: Request, last: Keys, most: Keys) -> None:
+    def _tell_chunk(self, chunks: Chunks, table: Table, request: Request, last: Keys, most: Keys) -> None:
         if not self._notifications.are_wanted:
             return
         if self._total is None:
-            where = f" where {request.condition}" if request.condition else ""
-            [[self._total]] = catalog.rows(f"select count(*) from {_name(table.id)}{where}".replace("%", "%%"))
+            self._total = chunks.count(table, request)
         self._tell(
             "IN_PROGRESS",
             tables=self._tables(),
@@ -221,36 +226,53 @@ class IncrementalSnapshot:
         """Forget the chunk under way: the stream begins anew, and with it its marks."""
         self._window = None
 
-    def step(self, catalog: Catalog, lsn: int) -> None:
-        """Read the next chunk between two new marks, where one is due; `lsn` is where the stream is.
+    def step(self, server: ChunkServer, end: Callable[[], Any] | None = None) -> None:
+        """Read the next chunk, where one is due, between two new marks; or, where `end` says it, up to the log's end then.
 
         Raises ConnectError in the server's words.
         """
-        progress = self.progress
-        while progress.queue and not progress.is_paused and self._window is None:
-            request = progress.queue[0]
-            table = self._table(catalog, request)
-            if isinstance(table, str):
-                self._tell_table(request.table, table)
-                self.progress = progress = progress.without_first()
-                continue
-            key = (request.surrogate,) if request.surrogate else table.key
-            if progress.most is None:
-                progress = replace(progress, most=self._greatest(catalog, table, key, request))
-                if progress.most is None:
-                    log.info("Table %s has no rows to read", table.id)
-                    self._tell_table(request.table, "EMPTY")
-                    self.progress = progress = progress.without_first()
-                    continue
-            self._open(catalog, table, key, request, progress, lsn)
+        self._end = end
+        chunks = Chunks(server, self._signals, self._chunk)
+        while self.progress.queue and not self.progress.is_paused and self._window is None:
+            request = self.progress.queue[0]
+            table = self._table(server, request)
+            for left in reversed(range(READS_MAX)):
+                try:
+                    self._next(chunks, table, request)
+                    break
+                except ServerAwayError:
+                    raise
+                except ConnectError:
+                    again = self._table(server, request)
+                    if again == table or not left:
+                        raise
+                    table = again  # it was altered between two looks
 
-    def _table(self, catalog: Catalog, request: Request) -> CatalogTable | str:
+    def _next(self, chunks: Chunks, table: Table | str, request: Request) -> None:
+        """Read a table's next chunk, or pass it over where there is nothing to read."""
+        if isinstance(table, str):
+            self._pass_over(request, table)
+            return
+        key = (request.surrogate,) if request.surrogate else table.key
+        progress = self.progress
+        if progress.most is None:
+            progress = replace(progress, most=chunks.greatest(table, request, key))
+            if progress.most is None:
+                log.info("Table %s has no rows to read", table.id)
+                self._pass_over(request, "EMPTY")
+                return
+        self._open(chunks, table, key, request, progress)
+
+    def _pass_over(self, request: Request, status: str) -> None:
+        self._tell_table(request.table, status)
+        self.progress = self.progress.without_first()
+
+    def _table(self, server: ChunkServer, request: Request) -> Table | str:
         """Return the table, or in Debezium's words why it cannot be read."""
-        found = catalog.tables(lambda each: str(each) == request.table)
-        if not found:
+        table = server.table(request.table)
+        if table is None:
             log.warning("Table %s is gone, and is not read", request.table)
             return "UNKNOWN_SCHEMA"
-        (table,) = found
         if request.surrogate is not None and all(each.name != request.surrogate for each in table.columns):
             log.error("Table %s has no column %s to be read by, and is not read", request.table, request.surrogate)
             return "NO_PRIMARY_KEY"
@@ -259,71 +281,45 @@ class IncrementalSnapshot:
             return "NO_PRIMARY_KEY"
         return table
 
-    def _greatest(self, catalog: Catalog, table: CatalogTable, key: Sequence[str], request: Request) -> Keys | None:
-        listed = ", ".join(f"{quoted(each)} desc" for each in key)
-        where = f" where ({request.condition})" if request.condition else ""
-        rows = catalog.texts(f"select {_names(key)} from {_name(table.id)}{where} order by {listed} limit 1")
-        return _texts(rows[0]) if rows else None
-
-    def _open(
-        self, catalog: Catalog, table: CatalogTable, key: Sequence[str], request: Request, progress: Progress, lsn: int
-    ) -> None:
-        """Write a mark, read a chunk, write the other mark."""
+    def _open(self, chunks: Chunks, table: Table, key: Sequence[str], request: Request, progress: Progress) -> None:
+        """Read a chunk, between marks where they are written."""
         assert progress.most is not None
         id_, opened = str(uuid.uuid4()), _now()
         about = {"correlationId": progress.correlation, "dataCollectionId": request.table}
-        self._mark(catalog, f"{id_}-open", OPEN, {"openWindowTimestamp": opened, **about})
-        rows = catalog.texts(self._query(table, key, request, progress))
-        if self._deletes_mark:
-            catalog.run(
-                f"delete from {_listed(self._signals)} where {self._mark_id(catalog)} = {literal(f'{id_}-open')}"
-            )
+        if self._end is None:
+            chunks.mark(f"{id_}-open", OPEN, {"openWindowTimestamp": opened, **about})
+        found = chunks.read(table, request, key, progress.last, progress.most)
+        until = None
+        if self._end is not None:
+            until = self._end()
+        elif self._deletes_mark:
+            chunks.unmark(f"{id_}-open", self._mark_id(chunks.server))
         else:
             times = {"openWindowTimestamp": opened, "closeWindowTimestamp": _now()}
-            self._mark(catalog, f"{id_}-close", CLOSE, {**times, **about})
-        places = [[each.name for each in table.columns].index(name) for name in key]
-        last = _texts([rows[-1][at] for at in places]) if rows else progress.most
-        is_whole = len(rows) < self._chunk or last == progress.most
+            chunks.mark(f"{id_}-close", CLOSE, {**times, **about})
+        last = found.last or progress.most
+        is_whole = len(found.rows) < self._chunk or last == progress.most
         behind = progress.without_first() if is_whole else replace(progress, last=last)
         self._chunks_read += 1
-        self._rows_read += len(rows)
-        self._tell_chunk(catalog, table, request, last, progress.most)
-        moment = Moment(lsn, time.time_ns() // 1000, None, lsn, INCREMENTAL)
-        self._window = _Window(id_, table.id, self._records(table, rows, moment), behind)
+        self._rows_read += len(found.rows)
+        self._tell_chunk(chunks, table, request, last, progress.most)
+        window = self._window = _Window(id_, table.id, {}, behind, until is not None, until)
+        self._fill(window, table, found.rows, chunks.server.moment())
 
-    def _query(self, table: CatalogTable, key: Sequence[str], request: Request, progress: Progress) -> str:
-        names = f"({_names(key)})"
-        assert progress.most is not None
-        limits = [f"{names} <= ({_literals(progress.most)})"]
-        if progress.last is not None:
-            limits.append(f"{names} > ({_literals(progress.last)})")
-        if request.condition:
-            limits.append(f"({request.condition})")
-        columns = ", ".join(quoted(each.name) for each in table.columns)
-        where = " and ".join(limits)
-        return f"select {columns} from {_name(table.id)} where {where} order by {_names(key)} limit {self._chunk}"
-
-    def _records(
-        self, table: CatalogTable, rows: Sequence[Sequence[bytes | None]], moment: Moment
-    ) -> dict[tuple[Any, ...], SourceRecord]:
+    def _fill(self, window: _Window, table: Table, rows: Sequence[Row], moment: Any) -> None:
         maker = self._events.table(table)
-        found: dict[tuple[Any, ...], SourceRecord] = {}
+        window.has_own_keys = sorted(maker.key_names) == sorted(table.key)
         for at, row in enumerate(rows):
-            record = maker.read([*row], moment)
+            record = maker.read(row, moment)
             key = (at,) if record.key is None else tuple(map(repr, record.key.values))
-            found[key] = record
-        return found
+            window.records.setdefault(key, []).append(record)
 
-    def _mark(self, catalog: Catalog, id_: str, type_: str, data: Mapping[str, Any]) -> None:
-        values = ", ".join(map(literal, (id_, type_, json.dumps(data))))
-        catalog.run(f"insert into {_listed(self._signals)} values ({values})")
-
-    def _mark_id(self, catalog: Catalog) -> str:
+    def _mark_id(self, server: ChunkServer) -> str:
         """Return the name of the signals' table's first column."""
-        found = catalog.tables(lambda each: str(each) == self._signals)
-        if not found or not found[0].columns:
+        found = server.table(self._signals or "")
+        if found is None or not found.columns:
             raise ConnectError(f"The table of signals {self._signals} is gone")
-        return quoted(found[0].columns[0].name)
+        return found.columns[0].name
 
     # -- what the stream says
 
@@ -334,14 +330,25 @@ class IncrementalSnapshot:
             return []
         if id_ == f"{window.id}-open" and not deleted:
             window.is_open = True
-        elif window.is_open and id_ == f"{window.id}-{'open' if deleted else 'close'}":
-            self._window = None
-            if not window.is_spoiled:
-                if window.behind.last is None:
-                    self._tell_table(str(window.table), "SUCCEEDED")
-                self.progress = self._behind(window)
-                return list(window.records.values())
+        elif window.is_open and window.until is None and id_ == f"{window.id}-{'open' if deleted else 'close'}":
+            return self._closed(window)
         return []
+
+    def reached(self, is_at: Callable[[Any], bool]) -> list[SourceRecord]:
+        """Return the rows of a chunk without marks, where the stream has come as far as the log had at its reading."""
+        window = self._window
+        if window is None or window.until is None or not is_at(window.until):
+            return []
+        return self._closed(window)
+
+    def _closed(self, window: _Window) -> list[SourceRecord]:
+        self._window = None
+        if window.is_spoiled:
+            return []
+        if window.behind.last is None:
+            self._tell_table(str(window.table), "SUCCEEDED")
+        self.progress = self._behind(window)
+        return [record for each in window.records.values() for record in each]
 
     def _behind(self, window: _Window) -> Progress:
         """Return where reading is behind a chunk, with what signals have said meanwhile."""
@@ -356,32 +363,12 @@ class IncrementalSnapshot:
         window = self._window
         if window is None or not window.is_open or window.table != table:
             return
-        if key is None:
+        name = None if key is None else tuple(map(repr, key))
+        if name is None or (not window.has_own_keys and name in window.records):
             window.is_spoiled = True
         else:
-            window.records.pop(tuple(map(repr, key)), None)
+            window.records.pop(name, None)
 
 
 def _now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + f".{time.time_ns() % 1_000_000_000:09d}Z"
-
-
-def _name(table: TableId) -> str:
-    return f"{quoted(table.schema)}.{quoted(table.table)}"
-
-
-def _listed(name: str | None) -> str:
-    schema, _, table = (name or "").rpartition(".")
-    return _name(TableId(schema or "public", table))
-
-
-def _names(key: Sequence[str]) -> str:
-    return ", ".join(map(quoted, key))
-
-
-def _literals(values: Sequence[str]) -> str:
-    return ", ".join(map(literal, values))
-
-
-def _texts(values: Sequence[bytes | None]) -> Keys:
-    return tuple("" if each is None else each.decode() for each in values)

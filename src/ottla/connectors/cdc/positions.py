@@ -7,11 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ottla.connect import ConnectError
+from ottla.connectors.cdc.signals import KEPT
 
 __all__ = ["Position", "SeenTransactions"]
-
-KEPT = ("incremental_snapshot_", "blocking_snapshot_", "signal_kafka_")
-"""What the names begin with of what is kept beside a place."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,14 @@ from typing import Any, Final
 
 from ottla.connect import DataError, compile_java
 
-__all__ = ["CHANNELS", "FileChannel", "KafkaChannel", "Request", "Signal", "requests_of"]
+__all__ = ["CHANNELS", "KEPT", "FileChannel", "KafkaChannel", "Request", "Signal", "requests_of"]
 
 log = logging.getLogger(__name__)
 CHANNELS: Final = ("source", "file", "kafka")
 KAFKA_OFFSET: Final = "signal_kafka_offset"
 """The name in source offsets of the next record of the topic of signals."""
+KEPT: Final = ("incremental_snapshot_", "blocking_snapshot_", "signal_kafka_")
+"""What the names begin with of what signals have left in source offsets."""
 ANSWER_SECONDS_MAX = 10.0
 MOST = 100
 """Signals that are taken at once."""

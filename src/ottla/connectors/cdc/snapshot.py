@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,16 +17,16 @@ from ottla.connectors.cdc.positions import SeenTransactions
 from ottla.connectors.cdc.postgres_events import Moment, Moments
 from ottla.connectors.cdc.raw_columns import columns_of_csv
 from ottla.connectors.cdc.replication import lsn_of, quoted
+from ottla.connectors.cdc.scan import mark, marks, scanned
 from ottla.connectors.cdc.signals import Request
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Snapshot", "blocking_of", "blocking_offset"]
+__all__ = ["Snapshot"]
 
 PIECE_ROWS_MAX: Final = 4096
 """Rows that are made at once: so that the first are sent while the next are made."""
-_BLOCKING = "blocking_snapshot_collections"
 
 
 class Snapshot:
@@ -69,35 +68,15 @@ class Snapshot:
 
         With `in_columns` those of many rows are made at once, wherever their table allows it.
         """
-        self._metrics.snapshot_began(len(self._tables))
-        tell, names = self._notifications.tell, [str(each.id) for each in self._tables]
-        tell(INITIAL, "STARTED")
-        tell(INITIAL, "DATA_COLLECTIONS_RESOLVED", tables=names)
-        waiting: _Piece | None = None
-        for table in self._tables:
-            tell(INITIAL, "IN_PROGRESS", tables=names, current_collection_in_progress=table.id)
-            count = 0
-            for piece in self._pieces(table, in_columns=in_columns):
-                if waiting is None:
-                    piece.first = "first"
-                else:
-                    yield from self._made(waiting)
-                    piece.first = "true" if count else "first_in_data_collection"
-                count += piece.count
-                waiting = piece
-                self._metrics.read(str(table.id), piece.count)
-            self._metrics.table_done()
-            done: dict[str, Any] = {"scanned_collection": table.id, "total_rows_scanned": count, "status": "SUCCEEDED"}
-            tell(INITIAL, "TABLE_SCAN_COMPLETED", tables=names, **done)
-            if waiting is not None and count:
-                waiting.last = "last_in_data_collection"
-        if waiting is not None:
-            waiting.last = "last"
-            yield from self._made(waiting)
+
+        def pieces(table: CatalogTable) -> Iterator[_Piece]:
+            return self._pieces(table, in_columns=in_columns)
+
+        yield from scanned(self._tables, pieces, self._metrics, self._notifications)
         with suppress(ConnectError):  # nothing was written, and everything is read: it is all the same how this ends
             self._catalog.run("commit")
         self._metrics.snapshot_ended()
-        tell(INITIAL, "COMPLETED")
+        self._notifications.tell(INITIAL, "COMPLETED")
 
     def _pieces(self, table: CatalogTable, *, in_columns: bool) -> Iterator[_Piece]:
         """Yield a table's rows, some at a time."""
@@ -108,31 +87,16 @@ class Snapshot:
         query = f"select {listed} from {name}" + (f" where ({condition})" if condition else "")
         if in_columns and maker.columns is not None and maker.columns.is_possible:
             for lines in self._catalog.copied(query, min(self._fetch, PIECE_ROWS_MAX)):
-                yield _Piece(maker, len(lines), columns=columns_of_csv(lines, len(table.columns)))
+                yield _Piece(maker, self._moment, len(lines), columns=columns_of_csv(lines, len(table.columns)))
             return
         self._catalog.run(f"declare snapshot_rows no scroll cursor for {query}")
         while True:
             rows = self._catalog.texts(f"fetch {self._fetch} from snapshot_rows")
             if rows:
-                yield _Piece(maker, len(rows), rows=rows)
+                yield _Piece(maker, self._moment, len(rows), rows=rows)
             if len(rows) < self._fetch:
                 break
         self._catalog.run("close snapshot_rows")
-
-    def _made(self, piece: _Piece) -> Iterator[SourceRecord | SourceColumns]:
-        """Yield the records of rows once it is known which of them are first and last."""
-        if piece.columns is not None and piece.maker.columns is not None:
-            at = self._moment
-            moments = Moments(at.lsn, at.commit_us, at.xid, None, piece.marks())
-            made = piece.maker.columns.made("r", piece.columns, moments, None)
-            if made is not None:
-                yield made
-                return
-            piece.rows = zip(*(each.to_pylist() for each in piece.columns), strict=True)
-        for row, mark in zip(piece.rows, piece.marks(), strict=True):
-            record = piece.maker.read(row, self._moment)
-            record.value.values[2].values[4] = mark
-            yield record
 
 
 @dataclass(slots=True)
@@ -140,29 +104,25 @@ class _Piece:
     """Rows of a table, one by one or in columns."""
 
     maker: TableEvents
+    moment: Moment
     count: int
     rows: Iterable[Row] = ()
     columns: list[pa.Array] | None = None
     first: str = "true"
     last: str = "true"
 
-    def marks(self) -> list[str]:
-        """Return each row's `snapshot`."""
-        found = ["true"] * self.count
-        found[0] = self.first
-        if self.last == "last" or (self.last != "true" and found[-1] != "first"):
-            found[-1] = self.last
-        return found
-
-
-def blocking_offset(requests: Sequence[Request]) -> dict[str, Any]:
-    """Return the tables that a signal wants read, as a part of a source offset; nothing where there are none."""
-    return {_BLOCKING: json.dumps([[each.table, each.condition] for each in requests])} if requests else {}
-
-
-def blocking_of(offset: Mapping[str, Any]) -> tuple[Request, ...]:
-    """Return the tables of a source offset that were asked for and not read whole."""
-    try:
-        return tuple(Request(str(table), condition) for table, condition in json.loads(offset.get(_BLOCKING) or "[]"))
-    except (ValueError, TypeError):
-        return ()
+    def made(self) -> Iterator[SourceRecord | SourceColumns]:
+        """See `scan.Piece`."""
+        found = marks(self.count, self.first, self.last)
+        rows = self.rows
+        if self.columns is not None and self.maker.columns is not None:
+            at = self.moment
+            made = self.maker.columns.made("r", self.columns, Moments(at.lsn, at.commit_us, at.xid, None, found), None)
+            if made is not None:
+                yield made
+                return
+            rows = zip(*(each.to_pylist() for each in self.columns), strict=True)
+        for row, each in zip(rows, found, strict=True):
+            record = self.maker.read(row, self.moment)
+            mark(record, each)
+            yield record

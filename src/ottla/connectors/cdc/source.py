@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ottla.connect import ConfigValue, ConnectError, SourceConnector
+from ottla.connectors.cdc.channels import check_channels
 from ottla.connectors.cdc.column_masks import column_rules
-from ottla.connectors.cdc.notifications import CHANNELS as NOTIFIED
 from ottla.connectors.cdc.positions import Position
 from ottla.connectors.cdc.server import opened_catalog, plain_settings
 from ottla.connectors.cdc.settings import POSTGRES_DEF
-from ottla.connectors.cdc.signals import CHANNELS
 from ottla.connectors.cdc.source_task import PostgresSourceTask
 
 __all__ = ["PostgresConnector"]
@@ -40,17 +39,7 @@ class PostgresConnector(SourceConnector):
             column_rules(props)
         except ConnectError as error:
             values["column.exclude.list"].errors.append(str(error))
-        for name, known in (("signal.enabled.channels", CHANNELS), ("notification.enabled.channels", NOTIFIED)):
-            channels = values[name]
-            if not channels.errors and (unknown := [each for each in channels.value if each not in known]):
-                channels.errors.append(f"{', '.join(unknown)} is not there: {', '.join(known)} are")
-        for channel, name in (
-            ("signal.enabled.channels=kafka", "signal.kafka.bootstrap.servers"),
-            ("notification.enabled.channels=sink", "notification.sink.topic.name"),
-        ):
-            key, _, wanted = channel.partition("=")
-            if wanted in (values[key].value or ()) and not values[name].value:
-                values[name].errors.append(f"{channel} needs it")
+        check_channels(values)
         if all(not each.errors for each in values.values()):
             try:
                 settings = plain_settings({name: each.value for name, each in values.items()})
@@ -61,6 +50,10 @@ class PostgresConnector(SourceConnector):
 
     def exactly_once_support(self, props: Mapping[str, str]) -> bool | None:
         """Return true: a commit's place and the count of changes behind it say exactly where to go on."""
+        return True
+
+    def can_define_transactions(self, props: Mapping[str, str]) -> bool:
+        """Return true: with `transaction.boundary=connector` a snapshot is one transaction, and each poll behind it."""
         return True
 
     def alter_offsets(

@@ -5,20 +5,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import islice
+from typing import Any
 
-from ottla.connect import ConnectError, DataError, Measure, SourceColumns, SourceRecord, SourceTask
+from ottla.connect import ConnectError, Measure, SourceColumns, SourceRecord, SourceTask
 from ottla.connectors.cdc import pgoutput
 from ottla.connectors.cdc.catalog import Catalog, CatalogColumn, CatalogTable, TableId
 from ottla.connectors.cdc.change_runs import HEADER_BYTES, ChangeRun, Span, lsn_in
 from ottla.connectors.cdc.column_masks import column_rules
 from ottla.connectors.cdc.events import Events, TableEvents, Transaction
-from ottla.connectors.cdc.incremental import IncrementalSnapshot, Progress
 from ottla.connectors.cdc.metrics import CaptureMetrics
 from ottla.connectors.cdc.notifications import INITIAL, Notifications
 from ottla.connectors.cdc.positions import Position
+from ottla.connectors.cdc.postgres_chunks import PostgresChunks
 from ottla.connectors.cdc.postgres_events import Messages, Moment, postgres_dialect
 from ottla.connectors.cdc.replication import (
     Keepalive,
@@ -27,17 +27,16 @@ from ottla.connectors.cdc.replication import (
     conninfo_of,
     quoted,
 )
+from ottla.connectors.cdc.scan import Scan, with_offset
 from ottla.connectors.cdc.server import drop_slot, opened_catalog, plain_settings, prepared_publication, prepared_slot
 from ottla.connectors.cdc.settings import POSTGRES_DEF, Selection, keys_without_effect, kind_settings
-from ottla.connectors.cdc.signals import FileChannel, KafkaChannel, Request, Signal, requests_of
-from ottla.connectors.cdc.snapshot import Snapshot, blocking_of, blocking_offset
+from ottla.connectors.cdc.signalling import Signalling
+from ottla.connectors.cdc.snapshot import Snapshot
 
 __all__ = ["PostgresSourceTask"]
 
 log = logging.getLogger(__name__)
 OPERATIONS = {"I": "c", "U": "u", "D": "d"}
-CONSUMER = "signal.consumer."
-"""What the names begin with of librdkafka's properties for the topic of signals."""
 RETRY_SECONDS = 5.0
 """Between two tries to reach a server that has gone away."""
 
@@ -54,9 +53,7 @@ class PostgresSourceTask(SourceTask):
         """Held by whoever uses the connections: libpq's must not be closed under a reader."""
         self._catalog: Catalog | None = None
         self._stream: ReplicationStream | None = None
-        self._reading: Iterator[SourceRecord | SourceColumns] | None = None
-        self._read_ahead: list[SourceRecord | SourceColumns] = []
-        """Of a snapshot: what comes next, so that it is known what is last."""
+        self._reading: Scan | None = None
         self._position = Position(0)
         self._transaction: Transaction | None = None
         self._begin: pgoutput.Begin | None = None
@@ -76,13 +73,8 @@ class PostgresSourceTask(SourceTask):
         """Where the last commit ended that this task, or the one before it, has passed."""
         self._idle_lsn = 0
         self._retry_at_s = 0.0
-        self._blocking: tuple[Request, ...] = ()
-        """Tables that a signal wants read while the stream waits."""
         self._signals: int | None = None
         """The number of the signals' table, where the stream has told of it."""
-        self._file: FileChannel | None = None
-        self._topic: KafkaChannel | None = None
-        self._look_at_s = 0.0
 
     def start(self, props: Mapping[str, str]) -> None:
         """Look at the server, make what is missing, and begin; raises ConnectError where changes would be lost."""
@@ -111,21 +103,16 @@ class PostgresSourceTask(SourceTask):
         begin = prepared_slot(self._catalog, settings, position, self._stopping)
         self._position = position or Position(begin)
         self._notifications = Notifications(settings, self._events.partition)
-        progress = Progress.of(self._position.more)
-        self._incremental = IncrementalSnapshot(settings, self._events, progress, self._notifications)
-        self._blocking = blocking_of(self._position.more)
-        if "file" in settings["signal.enabled.channels"]:
-            self._file = FileChannel(settings["signal.file"])
-        if "kafka" in settings["signal.enabled.channels"]:
-            more = {name.removeprefix(CONSUMER): value for name, value in props.items() if name.startswith(CONSUMER)}
-            self._topic = KafkaChannel(settings, self._position.more, more)
-            self._keep()
+        self._asked = Signalling(
+            settings, props, self._events, self._notifications, self._position.more, self._captured, self._where
+        )
+        self._keep()
         self._last_commit = None if position is None else position.commit_lsn
         if mode == "always" or (position is None and mode not in ("no_data", "never")):
             self._stopping.wait(settings["snapshot.delay.ms"] / 1000)
             snapshot = Snapshot(self._catalog, settings, self._events, self._notifications, self._metrics)
             self._position = Position(self._position.commit_lsn, 0, snapshot.seen, self._position.more)
-            self._reading = snapshot.records(in_columns=self.context.takes_columns)
+            self._reading = Scan(snapshot.records(in_columns=self.context.takes_columns))
         else:
             self._notifications.tell(INITIAL, "SKIPPED")
 
@@ -154,51 +141,45 @@ class PostgresSourceTask(SourceTask):
             if self._stopping.is_set():
                 return None
             found = self._poll()
-            return [*(found or ()), *told] if (told := self._notifications.taken()) else found
+            found = [*(found or ()), *told] if (told := self._notifications.taken()) else found
+            if found and self._reading is None and self.context.transaction is not None:
+                self.context.transaction.commit()  # a snapshot is in one transaction, whole or not at all
+            return found
 
     def _poll(self) -> list[SourceRecord | SourceColumns] | None:
         most = self._settings["max.batch.size"]
         if self._reading is not None:
-            return self._read(1 if self.context.takes_columns else most)
+            return self._read(self._reading, 1 if self.context.takes_columns else most)
         if self._settings["snapshot.mode"] == "initial_only":
             self._stopping.wait(self._settings["poll.interval.ms"] / 1000)
             return None
-        if self._blocking and self._begin is None and not self._waiting and time.monotonic() >= self._retry_at_s:
+        if self._asked.blocking and self._begin is None and not self._waiting and time.monotonic() >= self._retry_at_s:
             self._begin_blocking()
             return None
         if self._stream is None and not self._opened():
             return None
-        self._look_for_signals()
-        return None if self._stream is None else self._changes(most)
+        return self._changes(most) if self._looked_for_signals() else None
 
-    def _read(self, most: int) -> list[SourceRecord | SourceColumns] | None:
+    def _read(self, reading: Scan, most: int) -> list[SourceRecord | SourceColumns] | None:
         """Return the next records of a snapshot, or columns of them; the last have the offset behind it."""
-        assert self._reading is not None
         try:
-            found = [*self._read_ahead, *islice(self._reading, most + 1 - len(self._read_ahead))]
+            found = reading.take(most)
         except ConnectError as error:
-            self._read_ahead = []
             self._ended(error)
             return None
-        found, self._read_ahead = found[:most], found[most:]
-        if self._read_ahead:
-            return list(found)
+        if not reading.is_over:
+            return found
         self._reading = None
         log.info("The snapshot is complete")
         if self._catalog is not None and self._catalog.is_lost:
             self._catalog.close()
             self._catalog = None
-        if self._blocking:
-            self._blocking = ()
+        if self._asked.blocking:
+            self._asked.blocking = ()
             self._keep()
-        if not found:
-            return None
-        offset = self._position.offset(snapshot_completed=True)
-        if isinstance(found[-1], SourceColumns):
-            found[-1] = replace(found[-1], source_offset=offset)
-        else:
-            found[-1].source_offset = offset
-        return found
+        if found:
+            found[-1] = with_offset(found[-1], self._position.offset(snapshot_completed=True))
+        return found or None
 
     def _begin_blocking(self) -> None:
         """Have the tables that a signal asked for read; the stream goes on behind them."""
@@ -208,9 +189,9 @@ class PostgresSourceTask(SourceTask):
         try:
             if self._catalog is None:
                 self._catalog = opened_catalog(self._settings)
-            given = (self._events, self._notifications, self._metrics, self._blocking)
+            given = (self._events, self._notifications, self._metrics, self._asked.blocking)
             snapshot = Snapshot(self._catalog, self._settings, *given)
-            self._reading = snapshot.records(in_columns=self.context.takes_columns)
+            self._reading = Scan(snapshot.records(in_columns=self.context.takes_columns))
         except ConnectError as error:
             self._ended(error)
 
@@ -218,7 +199,7 @@ class PostgresSourceTask(SourceTask):
         """A snapshot has failed: one of a signal begins anew where the server has gone away, and is given up otherwise."""
         self._metrics.snapshot_ended(aborted=True)
         self._notifications.tell(INITIAL, "ABORTED")
-        if not self._blocking:
+        if not self._asked.blocking:
             raise error
         self._reading = None
         if isinstance(error, ServerAwayError) or self._catalog is None or self._catalog.is_lost:
@@ -226,94 +207,47 @@ class PostgresSourceTask(SourceTask):
             return
         log.error("The snapshot that a signal asked for is ended: %s", error)
         self._catalog.run("rollback")
-        self._blocking = ()
+        self._asked.blocking = ()
         self._keep()
 
     # -- signals
 
-    def _look_for_signals(self) -> None:
-        """Take what stands in the file and the topic, and read what is to be read beside the stream."""
-        now_s = time.monotonic()
-        if now_s >= self._look_at_s:
-            self._look_at_s = now_s + self._settings["signal.poll.interval.ms"] / 1000
-            for channel in (self._file, self._topic):
-                for each in channel.taken() if channel is not None else ():
-                    self._signalled(each)
-        if not self._incremental.progress.queue:
-            return
+    def _looked_for_signals(self) -> bool:
+        """Take what has come, and read what is to be read beside the stream; false where the server has gone away."""
         try:
-            if self._catalog is None:
-                self._catalog = opened_catalog(self._settings)
-            self._incremental.step(self._catalog, self._position.commit_lsn)
-        except ConnectError as error:
-            if isinstance(error, ServerAwayError) or self._catalog is None or self._catalog.is_lost:
-                self._lost(ServerAwayError(str(error)))
-                return
-            log.error("The incremental snapshot is ended: %s", error)
-            self._incremental.give_up()
-        self._keep()
+            self._asked.look()
+            self._asked.step(lambda: PostgresChunks(self._asked_of(), self._position.commit_lsn))
+        except ServerAwayError as error:
+            self._lost(error)
+            return False
+        finally:
+            self._keep()
+        return True
 
-    def _signalled(self, signal: Signal) -> None:
-        """Do what a signal asks for; one that cannot be followed is said, and passed over."""
-        try:
-            match signal.type:
-                case "log":
-                    log.info("%s", str(signal.data.get("message", "")).replace("{}", str(self._position.offset())))
-                case "execute-snapshot":
-                    self._execute(signal)
-                case "stop-snapshot":
-                    self._incremental.stop(signal, self._captured())
-                case "pause-snapshot" | "resume-snapshot":
-                    self._incremental.pause(paused=signal.type == "pause-snapshot")
-                case "snapshot-window-open" | "snapshot-window-close":
-                    pass  # an earlier task's
-                case _:
-                    log.warning("Signal %s is of type %s, which is not known", signal.id, signal.type)
-        except DataError as error:
-            log.warning("%s", error)
-        self._keep()
-
-    def _execute(self, signal: Signal) -> None:
-        kind = str(signal.data.get("type", "incremental")).lower()
-        if kind == "incremental":
-            self._incremental.request(signal, self._captured())
-        elif kind == "blocking":
-            self._blocking += tuple(requests_of(signal, self._captured()))
-            log.info("A snapshot of %s is asked for", ", ".join(each.table for each in self._blocking) or "nothing")
-        else:
-            raise DataError(f"Signal {signal.id}: snapshots are incremental or blocking, and {kind} is neither")
-
-    def _captured(self) -> list[str]:
+    def _asked_of(self) -> Catalog:
         if self._catalog is None:
             self._catalog = opened_catalog(self._settings)
-        return [str(each) for each in self._catalog.names() if self._selection.has_table(each)]
+        return self._catalog
+
+    def _where(self) -> Mapping[str, Any]:
+        return self._position.offset()
+
+    def _captured(self) -> list[str]:
+        catalog = self._asked_of()
+        return [str(each) for each in catalog.names() if self._selection.has_table(each)]
 
     def _keep(self) -> None:
         """Have what is to be read stand in the offsets from now on."""
-        self._position = self._position.keeping(
-            {
-                **self._incremental.progress.offset(),
-                **blocking_offset(self._blocking),
-                **({} if self._topic is None else self._topic.offset()),
-            }
-        )
+        if (kept := self._asked.kept()) != self._position.more:
+            self._position = self._position.keeping(kept)
 
     def _noted(self, message: pgoutput.Change) -> list[SourceRecord]:
         """Take a row of the signals' table; returns the rows that it has written."""
         row = message.new or message.old
         texts = [each.decode(errors="replace") if isinstance(each, bytes) else None for each in (row or ())[:3]]
-        if len(texts) < 3 or texts[0] is None or message.kind == "U":
-            return []
-        if found := self._incremental.marked(texts[0], deleted=message.kind == "D"):
-            self._keep()
-            return found
-        if message.kind == "I" and "source" in self._settings["signal.enabled.channels"]:
-            try:
-                self._signalled(Signal.of(*texts))
-            except DataError as error:
-                log.warning("%s", error)
+        found = self._asked.noted(texts, OPERATIONS[message.kind])
         self._keep()
-        return []
+        return found
 
     def _opened(self) -> bool:
         """Begin to stream, again where the server had gone away."""
@@ -343,7 +277,7 @@ class PostgresSourceTask(SourceTask):
         self._begin, self._transaction = None, None
         self._tables.clear()
         self._signals = None
-        self._incremental.lost()
+        self._asked.incremental.lost()
         return True
 
     def _lost(self, error: ServerAwayError) -> None:
@@ -413,7 +347,7 @@ class PostgresSourceTask(SourceTask):
             return False
         oid = int.from_bytes(head[1:5], "big")
         table = self._tables.get(oid)
-        if table is None or table.columns is None or oid == self._signals or self._incremental.is_waiting:
+        if table is None or table.columns is None or oid == self._signals or self._asked.incremental.is_waiting:
             return False
         if ("c" if head[:1] == b"I" else "u") in self._skips:
             return False
@@ -501,7 +435,7 @@ class PostgresSourceTask(SourceTask):
         elif not self._to_skip:
             operation = OPERATIONS[message.kind] if isinstance(message, pgoutput.Change) else "other"
             self._metrics.changed(operation, None if self._begin is None else self._begin.commit_us)
-        if self._incremental.is_waiting:
+        if self._asked.incremental.is_waiting:
             self._tell_changed(message)
         if isinstance(message, pgoutput.Change) and message.oid == self._signals and not self._to_skip:
             made += self._noted(message)
@@ -528,7 +462,7 @@ class PostgresSourceTask(SourceTask):
             rows = () if isinstance(message, pgoutput.Truncate) else (message.old, message.new)
             keys = [table.key_of(row) for row in rows if row is not None]
             for key in keys or (None,):
-                self._incremental.changed(table.id, key)
+                self._asked.incremental.changed(table.id, key)
 
     def _moment(self, lsn: int, *, is_alone: bool = False) -> Moment:
         begin, origin = None if is_alone else self._begin, self._origin
@@ -637,8 +571,8 @@ class PostgresSourceTask(SourceTask):
                 self._stream = None
                 drop_slot(self._catalog, self._settings["slot.name"])
             self._hang_up()
-            if self._topic is not None:
-                self._topic.close()
+            if hasattr(self, "_asked"):
+                self._asked.close()
 
     def _hang_up(self) -> None:
         if self._stream is not None:

@@ -11,11 +11,12 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ottla.connect import ConnectError
+from ottla.connectors.cdc.mysql.compression import HEADER_BYTES, PACKED, unpacked
 from ottla.connectors.cdc.mysql.positions import Start
 from ottla.connectors.cdc.mysql.rows import (
     BIT,
@@ -36,7 +37,20 @@ from ottla.connectors.cdc.mysql.rows import (
 from ottla.connectors.cdc.mysql.server import purged_error
 from ottla.connectors.cdc.replication import ServerAwayError
 
-__all__ = ["BinlogEvent", "BinlogStream", "Gtid", "Mapped", "Query", "Rotated", "Rows", "RowsQuery", "Xid"]
+__all__ = [
+    "BinlogEvent",
+    "BinlogStream",
+    "Gtid",
+    "Mapped",
+    "Query",
+    "Rotated",
+    "Rows",
+    "RowsQuery",
+    "XaPrepared",
+    "Xid",
+    "plain_events",
+    "wanted_events",
+]
 
 EVENTS_MAX: Final = 4096
 BYTES_MAX: Final = 64 << 20
@@ -48,6 +62,8 @@ SILENCE_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 10.0
 _STANDALONE: Final = 1
 """A flag of MariaDB's GTIDs: no COMMIT follows."""
+_PREPARED_XA: Final = 64
+"""Another one: an XA PREPARE is at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +95,8 @@ class Gtid(BinlogEvent):
 
     gtid: str
     is_whole: bool
+    is_prepared: bool = False
+    """Whether it is an XA transaction that will be prepared at its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +147,13 @@ class Xid(BinlogEvent):
     """A transaction ends."""
 
 
+@dataclass(frozen=True, slots=True)
+class XaPrepared(BinlogEvent):
+    """An XA transaction is prepared; or, in one phase, committed."""
+
+    is_one_phase: bool
+
+
 class BinlogStream:
     """A connection that tells events. Raises ConnectError, ServerAwayError."""
 
@@ -144,6 +169,7 @@ class BinlogStream:
         self._is_closed = False
         self._handle: socket.socket | None = None
         self._connects = 0
+        self._wanted: frozenset[type[Any]] = frozenset()
         self._thread = threading.Thread(target=self._run, name="binlog", daemon=True)
         self._thread.start()
 
@@ -181,7 +207,7 @@ class BinlogStream:
                     event = reader.fetchone()
                     if event is None:
                         raise ServerAwayError("The server has ended the binlog's stream")
-                    if (made := _made(event)) is not None and not self._put(made):
+                    if not self._take(event, reader):
                         return
             finally:
                 reader.close()
@@ -190,13 +216,23 @@ class BinlogStream:
         except Exception as error:  # whatever ends the thread is told to who reads
             self._end(error)
 
-    def _put(self, event: BinlogEvent) -> bool:
+    def _take(self, event: Any, reader: Any) -> bool:
+        """Hand an event over, or those that it has compressed; false where nobody wants more."""
+        packed = type(event).__name__ == "NotImplementedEvent" and event.event_type in PACKED
+        if not packed:
+            made = _made(event, _header(event))
+            return made is None or self._put(made, made.size)
+        return all(
+            self._put(made, size) for made, size in plain_events(_bytes_of(event), reader, self._wanted, _header(event))
+        )
+
+    def _put(self, event: BinlogEvent, size: int) -> bool:
         with self._changed:
             self._changed.wait_for(
                 lambda: self._is_closed or (len(self._found) < EVENTS_MAX and self._bytes < BYTES_MAX)
             )
             self._found.append(event)
-            self._bytes += event.size
+            self._bytes += size
             self._changed.notify_all()
             return not self._is_closed
 
@@ -206,14 +242,9 @@ class BinlogStream:
             self._changed.notify_all()
 
     def _reader(self) -> Any:
-        from pymysqlreplication import BinLogStreamReader, event, row_event
+        from pymysqlreplication import BinLogStreamReader
 
-        wanted = (
-            *(event.QueryEvent, event.RotateEvent, event.XidEvent, event.GtidEvent, event.MariadbGtidEvent),
-            *(event.MariadbAnnotateRowsEvent, event.RowsQueryLogEvent, event.XAPrepareEvent, event.HeartbeatLogEvent),
-            *(row_event.TableMapEvent, row_event.WriteRowsEvent, row_event.UpdateRowsEvent, row_event.DeleteRowsEvent),
-            *(row_event.PartialUpdateRowsEvent, event.NotImplementedEvent),
-        )
+        self._wanted = wanted_events()
         logging.getLogger("pymysqlreplication").setLevel(
             logging.ERROR
         )  # it would say that it connects again, and may not
@@ -229,7 +260,7 @@ class BinlogStream:
             is_mariadb=self._is_mariadb and gtids is not None,
             annotate_rows_event=self._has_queries,
             slave_heartbeat=HEARTBEAT_SECONDS,
-            only_events=wanted,
+            only_events=self._wanted,
             filter_non_implemented_events=False,
             pymysql_wrapper=self._connected,
             enable_logging=False,
@@ -268,16 +299,65 @@ PURGED: Final = 1236
 """ER_MASTER_FATAL_ERROR_READING_BINLOG: what is asked for is not there."""
 
 
-def _made(event: Any) -> BinlogEvent | None:
+Head = tuple[int, int, int, int]
+"""What every event has: see `BinlogEvent`."""
+
+
+def _header(event: Any) -> Head:
+    packet = event.packet
+    return packet.timestamp, packet.server_id, packet.log_pos, packet.event_size
+
+
+def _bytes_of(event: Any) -> bytes:
+    """Return the bytes of an event, without its checksum."""
+    return bytes(event.packet.packet.get_all_data()[1 : 1 + HEADER_BYTES + event.event_size])
+
+
+def plain_events(
+    data: bytes, reader: Any, wanted: frozenset[type[Any]], header: Head
+) -> Iterator[tuple[BinlogEvent, int]]:
+    """Yield the events that one of bytes has compressed, and how large each is; raises DataError.
+
+    `reader` is the library's, `header` that of the compressed event: the others stand nowhere else.
+    """
+    for each in unpacked(data):
+        inner = _wrapped(each, reader, wanted)
+        if inner is not None and (made := _made(inner, header)) is not None:
+            yield made, len(each)
+
+
+def wanted_events() -> frozenset[type[Any]]:
+    """Return the library's classes of events that are looked at."""
+    from pymysqlreplication import event, row_event
+
+    return frozenset(
+        (
+            *(event.QueryEvent, event.RotateEvent, event.XidEvent, event.GtidEvent, event.MariadbGtidEvent),
+            *(event.MariadbAnnotateRowsEvent, event.RowsQueryLogEvent, event.XAPrepareEvent, event.HeartbeatLogEvent),
+            *(row_event.TableMapEvent, row_event.WriteRowsEvent, row_event.UpdateRowsEvent, row_event.DeleteRowsEvent),
+            *(row_event.PartialUpdateRowsEvent, event.NotImplementedEvent),
+        )
+    )
+
+
+def _wrapped(data: bytes, reader: Any, wanted: frozenset[type[Any]]) -> Any:
+    """Return an event that was compressed as the library takes it apart, None where it is not wanted."""
+    from pymysql.protocol import MysqlPacket
+    from pymysqlreplication.packet import BinLogPacketWrapper
+
+    given = (reader.table_map, reader._ctl_connection, reader.mysql_version, False, wanted)
+    nothing = (None, None, None, None, False, False, False, False, False)
+    return BinLogPacketWrapper(MysqlPacket(b"\0" + data, "utf8"), *given, *nothing).event
+
+
+def _made(event: Any, header: Head) -> BinlogEvent | None:
     """Return one of the library's events as ours, None for what says nothing."""
     name = type(event).__name__
-    packet = event.packet
-    header = (packet.timestamp, packet.server_id, packet.log_pos, packet.event_size)
     match name:
         case "RotateEvent":
             return Rotated(*header, event.next_binlog, event.position)
         case "MariadbGtidEvent":
-            return Gtid(*header, event.gtid, bool(event.flags & _STANDALONE))
+            return Gtid(*header, event.gtid, bool(event.flags & _STANDALONE), bool(event.flags & _PREPARED_XA))
         case "GtidEvent":
             return Gtid(*header, event.gtid, False)
         case "QueryEvent":
@@ -294,8 +374,10 @@ def _made(event: Any) -> BinlogEvent | None:
             return _rows(event, header, {"W": "c", "U": "u", "D": "d"}[name[0]])
         case "PartialUpdateRowsEvent":
             raise ConnectError("The binlog has parts of JSON documents: set binlog_row_value_options=''")
-        case "XidEvent" | "XAPrepareEvent":
+        case "XidEvent":
             return Xid(*header)
+        case "XAPrepareEvent":
+            return XaPrepared(*header, event.one_phase)
         case "NotImplementedEvent" if event.event_type == ANONYMOUS_GTID:
             return Gtid(*header, "", False)
         case "NotImplementedEvent" if event.event_type in UNREAD:
@@ -309,19 +391,17 @@ def _made(event: Any) -> BinlogEvent | None:
 ANONYMOUS_GTID: Final = 34
 """MySQL's transactions that have no GTID."""
 UNREAD: Final = {
-    40: "compressed transactions (set binlog_transaction_compression=OFF)",
     42: "GTIDs with tags",
-    **dict.fromkeys((165, 166, 167, 168, 169, 170, 171), "compressed events (set log_bin_compress=OFF)"),
 }
 """Types of events that hold changes and are not read; to pass over them would lose those."""
 
 
-def _rows(event: Any, header: tuple[int, int, int, int], op: str) -> Rows:
+def _rows(event: Any, header: Head, op: str) -> Rows:
     bitmaps = event.columns_present_bitmap + (event.columns_present_bitmap2 if op == "u" else b"")
     return Rows(*header, op, event.table_id, bitmaps + event.packet.read(event.event_size - event.packet.read_bytes))
 
 
-def _mapped(event: Any, header: tuple[int, int, int, int]) -> Mapped:
+def _mapped(event: Any, header: Head) -> Mapped:
     wires = tuple(_wire(each) for each in event.columns)
     nulls = event.null_bitmask
     nullable = tuple(bool(nulls[at >> 3] >> (at & 7) & 1) for at in range(len(wires)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ottla.connect import Header, Schema, SourceRecord
 from ottla.connect.data import (
@@ -24,7 +24,12 @@ from ottla.connectors.cdc.mysql.ddl import Effect
 from ottla.connectors.cdc.mysql.kinds import SqlKinds, default_of, kind_of
 from ottla.connectors.cdc.mysql.tables import SqlTable, id_text, table_json
 
-__all__ = ["BinlogMoment", "SchemaChanges", "binlog_dialect"]
+__all__ = ["BinlogMoment", "SchemaChanges", "binlog_dialect", "stands_at"]
+
+_SOURCE: Final = 2
+"""Where `source` is in an envelope."""
+_PLACE: Final = slice(10, 14)
+"""Where in that the server, the GTID, the file and the position are."""
 
 
 @dataclass(slots=True)
@@ -77,6 +82,11 @@ def binlog_dialect(name: str, kinds: SqlKinds) -> Dialect:
         ]
 
     return Dialect(name, _source(name), source_values, lambda type_: kind_of(type_, kinds), default_of)
+
+
+def stands_at(record: SourceRecord, moment: BinlogMoment) -> None:
+    """Say that a record stands at a place of the binlog that was not known when it was made."""
+    record.value.values[_SOURCE].values[_PLACE] = [moment.server_id, moment.gtid, moment.file, moment.pos]
 
 
 def _optional_strings() -> Schema:

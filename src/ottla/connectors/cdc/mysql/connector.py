@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ottla.connect import ConfigValue, ConnectError, SourceConnector
+from ottla.connectors.cdc.channels import check_channels
 from ottla.connectors.cdc.column_masks import column_rules
+from ottla.connectors.cdc.mysql.gtids import GtidFilter
 from ottla.connectors.cdc.mysql.history import history_store
 from ottla.connectors.cdc.mysql.positions import Position
 from ottla.connectors.cdc.mysql.server import MODES, opened_server
@@ -38,9 +40,14 @@ class BinlogConnector(SourceConnector):
         mode = values["database.ssl.mode"]
         if not mode.errors and mode.value not in MODES:
             mode.errors.append(f"{mode.value} is none of {', '.join(MODES)}")
+        check_channels(values)
         if any(each.errors for each in values.values()):
             return values
         settings = plain_settings({name: each.value for name, each in values.items()})
+        try:
+            GtidFilter(settings)
+        except ConnectError as error:
+            values["gtid.source.includes"].errors.append(str(error))
         try:
             history_store(settings, {name: value for name, value in props.items() if value is not None}).close()
         except ConnectError as error:
@@ -53,6 +60,10 @@ class BinlogConnector(SourceConnector):
 
     def exactly_once_support(self, props: Mapping[str, str]) -> bool | None:
         """Return true: a transaction's place and the count of events and rows behind it say exactly where to go on."""
+        return True
+
+    def can_define_transactions(self, props: Mapping[str, str]) -> bool:
+        """Return true: with `transaction.boundary=connector` a snapshot is one transaction, and each poll behind it."""
         return True
 
     def alter_offsets(

@@ -7,13 +7,13 @@ last transaction, `domain-server-sequence`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from ottla.connect import DataError
+from ottla.connect import ConnectError, DataError, compile_java
 
-__all__ = ["GtidState", "MariaDbGtids", "MySqlGtids"]
+__all__ = ["GtidFilter", "GtidState", "MariaDbGtids", "MySqlGtids", "gtid_state"]
 
 _SOURCE: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 _TAG: Final = re.compile(r"[a-z_][a-z0-9_]{0,31}$")
@@ -32,6 +32,10 @@ class GtidState(Protocol):
 
     def holds(self, other: str) -> bool:
         """Whether all of another state, as text, was executed."""
+        ...
+
+    def only(self, wanted: Callable[[str], bool]) -> GtidState:
+        """Return the transactions of some sources: a server's UUID, or MariaDB's `domain-server`."""
         ...
 
 
@@ -87,6 +91,10 @@ class MySqlGtids:
             for first, last in intervals
         )
 
+    def only(self, wanted: Callable[[str], bool]) -> MySqlGtids:
+        """Return the transactions of some sources."""
+        return MySqlGtids({name: each for name, each in self.sources.items() if wanted(name.partition(":")[0])})
+
     def __str__(self) -> str:
         parts = []
         for name, intervals in self.sources.items():
@@ -125,5 +133,57 @@ class MariaDbGtids:
             for domain, (_, number) in MariaDbGtids.of(other).domains.items()
         )
 
+    def only(self, wanted: Callable[[str], bool]) -> MariaDbGtids:
+        """Return the domains whose last transactions are of some sources."""
+        return MariaDbGtids({domain: last for domain, last in self.domains.items() if wanted(f"{domain}-{last[0]}")})
+
     def __str__(self) -> str:
         return ",".join(f"{domain}-{server}-{number}" for domain, (server, number) in sorted(self.domains.items()))
+
+
+def gtid_state(text: str) -> GtidState:
+    """Return GTIDs of either server; raises DataError for what is none."""
+    return MySqlGtids.of(text) if ":" in text else MariaDbGtids.of(text)
+
+
+class GtidFilter:
+    """Which sources of transactions are looked at (`gtid.source.includes`, `excludes`); raises ConnectError for both."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        included, excluded = (
+            [
+                compile_java(f"(?i){each.strip()}")
+                for each in (settings[f"gtid.source.{how}"] or "").split(",")
+                if each.strip()
+            ]
+            for how in ("includes", "excludes")
+        )
+        if included and excluded:
+            raise ConnectError("gtid.source.includes and gtid.source.excludes cannot both be given")
+        self._included, self._excluded = included, excluded
+        self._filters_rows = bool(settings["gtid.source.filter.dml.events"])
+
+    def _has(self, source: str) -> bool:
+        if self._included:
+            return any(each.fullmatch(source) for each in self._included)
+        return not any(each.fullmatch(source) for each in self._excluded)
+
+    def has_rows(self, gtid: str) -> bool:
+        """Whether the rows of a transaction are told."""
+        if not gtid or not self._filters_rows or not (self._included or self._excluded):
+            return True
+        return self._has(gtid.lower().partition(":")[0] if ":" in gtid else gtid.rpartition("-")[0])
+
+    def holds(self, mine: str, oldest: str) -> bool:
+        """Whether nothing that matters is missing between what was read and the beginning of the binlog."""
+        return gtid_state(mine).holds(str(gtid_state(oldest).only(self._has)))
+
+    def start(self, mine: str, oldest: str) -> str:
+        """Return behind which transactions to read, of what was read and what the binlog begins behind.
+
+        What a server has no more of sources that are not looked at is not asked for.
+        """
+        missing = str(gtid_state(oldest).only(lambda each: not self._has(each)))
+        if not missing or gtid_state(mine).holds(missing):
+            return mine
+        return str(gtid_state(mine).plus(missing))

@@ -32,7 +32,7 @@ from ottla.connectors.cdc.column_kinds import ColumnKind, binary_writer
 from ottla.connectors.cdc.mysql.calendar import DAY_US, date_of_text, time_of_text, timestamp_of_text, zoned_text
 from ottla.connectors.cdc.mysql.tables import BYTES, TEXTS, SqlColumn, SqlType
 
-__all__ = ["SqlKinds", "default_of", "kind_of", "value_of_text"]
+__all__ = ["WHOLE", "SqlKinds", "default_of", "kind_of", "value_of_text"]
 
 GEOMETRIES: Final = frozenset(
     ("GEOMETRY", "LINESTRING", "POLYGON", "MULTIPOINT", "MULTILINESTRING", "MULTIPOLYGON", "GEOMETRYCOLLECTION")
@@ -59,7 +59,7 @@ class SqlKinds:
 def kind_of(type_: SqlType, settings: SqlKinds) -> ColumnKind | None:
     """Return how a column is written, None for a type that is left out."""
     name = type_.name
-    if name in _WHOLE:
+    if name in WHOLE:
         return _whole(type_, settings)
     if name in TEXTS or name in ("INET4", "INET6"):
         return _TEXT
@@ -83,7 +83,7 @@ def _named(builder: SchemaBuilder, name: str) -> SchemaBuilder:
 
 # -- numbers
 
-_WHOLE: Final[Mapping[str, tuple[Callable[[], SchemaBuilder], Callable[[], SchemaBuilder]]]] = {
+WHOLE: Final[Mapping[str, tuple[Callable[[], SchemaBuilder], Callable[[], SchemaBuilder]]]] = {
     "TINYINT": (SchemaBuilder.int16, SchemaBuilder.int16),
     "SMALLINT": (SchemaBuilder.int16, SchemaBuilder.int32),
     "MEDIUMINT": (SchemaBuilder.int32, SchemaBuilder.int32),
@@ -94,7 +94,7 @@ _WHOLE: Final[Mapping[str, tuple[Callable[[], SchemaBuilder], Callable[[], Schem
 
 
 def _whole(type_: SqlType, settings: SqlKinds) -> ColumnKind:
-    signed, unsigned = _WHOLE[type_.name]
+    signed, unsigned = WHOLE[type_.name]
     if type_.name == "BIGINT" and type_.is_unsigned:
         if settings.bigint == "precise":
             return ColumnKind(lambda: _decimal_builder(0, 20), Decimal, zero=Decimal(0))
@@ -290,7 +290,7 @@ _BY_NAME: Final[Mapping[str, Callable[[SqlType, SqlKinds], ColumnKind]]] = {
 def value_of_text(type_: SqlType) -> Callable[[Any], Any]:
     """Return what makes a row's value of what a query gives, str or bytes. Raises DataError, ValueError."""
     name = type_.name
-    if name in _WHOLE or name == "YEAR":
+    if name in WHOLE or name == "YEAR":
         return int
     if name in ("FLOAT", "DOUBLE"):
         return float
@@ -323,7 +323,7 @@ def default_of(column: SqlColumn, kind: ColumnKind) -> Any:
     try:
         if type_.name == "BIT":
             value: Any = int(text)
-        elif type_.name in _WHOLE or type_.name == "YEAR":
+        elif type_.name in WHOLE or type_.name == "YEAR":
             value = int(Decimal(text))
         elif type_.name in BYTES:
             value = text.encode("latin-1", "replace")

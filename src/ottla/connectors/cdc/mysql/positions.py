@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from ottla.connect import ConnectError, DataError
-from ottla.connectors.cdc.mysql.gtids import GtidState, MariaDbGtids, MySqlGtids
+from ottla.connectors.cdc.mysql.gtids import gtid_state
+from ottla.connectors.cdc.signals import KEPT
 
-__all__ = ["Position", "Start", "gtid_state"]
+__all__ = ["XA_PREPARED", "Position", "Start"]
+
+XA_PREPARED: Final = "xa_prepared"
+"""The name in source offsets of transactions that are prepared, and neither committed nor rolled back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +24,6 @@ class Start:
     file: str
     position: int
     gtids: str = ""
-
-
-def gtid_state(text: str) -> GtidState:
-    """Return GTIDs of either server; raises DataError for what is none."""
-    return MySqlGtids.of(text) if ":" in text else MariaDbGtids.of(text)
 
 
 def _file_number(file: str) -> int:
@@ -49,6 +48,8 @@ class Position:
     """Of the transaction, where some of it was told."""
     server: int = 0
     """The id of the server that has told it: another may have cut the transaction into other events."""
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """What else is kept in offsets: what signals have asked for, transactions that are prepared."""
 
     def offset(self, **more: Any) -> dict[str, Any]:
         """Return it as a source offset."""
@@ -57,7 +58,7 @@ class Position:
             found["gtids"] = self.gtids
         if self.event or self.row:
             found |= {"event": self.event, "row": self.row, "resume_gtid": self.gtid, "resume_server": self.server}
-        return {**found, **more}
+        return {**found, **self.more, **more}
 
     @classmethod
     def of(cls, offset: Mapping[str, Any]) -> Position:
@@ -74,10 +75,12 @@ class Position:
             gtid_state(str(gtids))
         except DataError as error:
             raise ConnectError(f"An offset of this connector has gtids: {error}") from error
+        kept = {name: value for name, value in offset.items() if name.startswith((*KEPT, XA_PREPARED))}
         if "resume_gtid" not in offset:
-            return cls(file, pos, str(gtids))
+            return cls(file, pos, str(gtids), more=kept)
         event, row = int(offset.get("event", 0)), int(offset.get("row", 0))
-        return cls(file, pos, str(gtids), event, row, str(offset["resume_gtid"]), int(offset.get("resume_server", 0)))
+        gtid, server = str(offset["resume_gtid"]), int(offset.get("resume_server", 0))
+        return cls(file, pos, str(gtids), event, row, gtid, server, kept)
 
     @property
     def start(self) -> Start:
@@ -86,16 +89,30 @@ class Position:
 
     def at(self, file: str, pos: int) -> Position:
         """Return another place between transactions, with the same GTIDs behind it."""
-        return Position(file, pos, self.gtids)
+        return Position(file, pos, self.gtids, more=self.more)
+
+    def anew(self, file: str, pos: int) -> Position:
+        """Return another place with as much told of the transaction behind it: where a server has the same one."""
+        return replace(self, file=file, pos=pos)
+
+    def keeping(self, more: Mapping[str, Any]) -> Position:
+        """Return the same place with other things that are kept with it."""
+        return replace(self, more=more)
 
     def behind(self, end: int, gtid: str) -> Position:
         """Return the place behind a transaction that ends there."""
         gtids = str(gtid_state(self.gtids or gtid).plus(gtid)) if gtid else self.gtids
-        return Position(self.file, end, gtids)
+        return Position(self.file, end, gtids, more=self.more)
 
     def within(self, event: int, row: int, gtid: str, server: int) -> Position:
         """Return the place behind a row of the transaction in front of which this is."""
-        return Position(self.file, self.pos, self.gtids, event, row, gtid, server)
+        return Position(self.file, self.pos, self.gtids, event, row, gtid, server, self.more)
+
+    def reaches(self, start: Start) -> bool:
+        """Whether this is at a place, or behind it: by GTIDs where both have them."""
+        if self.gtids and start.gtids:
+            return gtid_state(self.gtids).holds(start.gtids)
+        return (_file_number(self.file), self.pos) >= (_file_number(start.file), start.position)
 
     def holds(self, other: Mapping[str, Any]) -> bool:
         """Whether what stands at another place, of the schema history, was told already."""

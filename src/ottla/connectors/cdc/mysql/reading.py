@@ -4,33 +4,46 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ottla.connect import ConnectError, SourceRecord
 from ottla.connectors.cdc.catalog import TableId
 from ottla.connectors.cdc.events import Events, TableEvents, Transaction
 from ottla.connectors.cdc.metrics import CaptureMetrics
-from ottla.connectors.cdc.mysql.binlog import BinlogEvent, Gtid, Mapped, Query, Rotated, Rows, RowsQuery, Xid
-from ottla.connectors.cdc.mysql.binlog_events import BinlogMoment, SchemaChanges
+from ottla.connectors.cdc.mysql.binlog import (
+    BinlogEvent,
+    Gtid,
+    Mapped,
+    Query,
+    Rotated,
+    Rows,
+    RowsQuery,
+    XaPrepared,
+    Xid,
+)
+from ottla.connectors.cdc.mysql.binlog_events import BinlogMoment, SchemaChanges, stands_at
 from ottla.connectors.cdc.mysql.ddl import Effect, follow
 from ottla.connectors.cdc.mysql.ddl_columns import charset_of_collation
 from ottla.connectors.cdc.mysql.ddl_words import DdlError
+from ottla.connectors.cdc.mysql.gtids import GtidFilter
 from ottla.connectors.cdc.mysql.history import HistoryStore, history_record
-from ottla.connectors.cdc.mysql.positions import Position
+from ottla.connectors.cdc.mysql.positions import Position, Start
+from ottla.connectors.cdc.mysql.prepared import Held, Prepared, Unsettled, xid_of
 from ottla.connectors.cdc.mysql.rows import RowFormat
-from ottla.connectors.cdc.mysql.server import SYSTEM, Server, quoted
+from ottla.connectors.cdc.mysql.server import SYSTEM, Server, Where, quoted
 from ottla.connectors.cdc.mysql.shapes import by_names, fits, row_format, with_nulls
 from ottla.connectors.cdc.mysql.tables import SqlTable, Tables
+from ottla.connectors.cdc.signalling import Signalling
 
 __all__ = ["BinlogReading"]
 
 log = logging.getLogger(__name__)
-_SILENT: Final = re.compile(
-    r"(?:SAVEPOINT|ROLLBACK TO|ROLLBACK WORK TO|RELEASE SAVEPOINT|XA START|XA BEGIN|XA END)\b", re.I
-)
-_ENDS: Final = re.compile(r"(?:COMMIT|ROLLBACK|XA COMMIT|XA ROLLBACK|XA PREPARE)\b", re.I)
+_SILENT: Final = re.compile(r"(?:SAVEPOINT|ROLLBACK TO|ROLLBACK WORK TO|RELEASE SAVEPOINT)\b", re.I)
+_XA: Final = re.compile(r"XA\s+(START|BEGIN|END|PREPARE|COMMIT|ROLLBACK)\b", re.I)
+_ENDS: Final = re.compile(r"(?:COMMIT|ROLLBACK)\b", re.I)
 _BEGINS: Final = re.compile(r"(?:BEGIN|START TRANSACTION)\b", re.I)
 _CHANGES: Final = re.compile(r"\s*(?:/\*.*?\*/\s*)*(?:INSERT|UPDATE|DELETE|REPLACE|LOAD)\b", re.I | re.S)
 _CHARSET: Final = re.compile(r"(?:CHARACTER\s+SET|CHARSET)\s*=?\s*(\w+)|COLLATE\s*=?\s*(\w+)", re.I)
@@ -51,6 +64,31 @@ class _Transaction:
     query: str | None = None
     thread: int | None = None
     block: Transaction | None = None
+    held: Held | None = None
+    """Of an XA transaction, whose rows are told once it is committed."""
+    made_by: str | None = None
+    """The GTID of the XA transaction that this one commits."""
+    is_foreign: bool = False
+    """Whether it is of a source whose rows are not told."""
+
+    @property
+    def source_gtid(self) -> str:
+        """Return the GTID under which its rows stand in the binlog."""
+        return self.gtid if self.made_by is None else self.made_by
+
+
+@dataclass(slots=True)
+class _Replay:
+    """An XA transaction that is committed: its rows are told, and then the event that commits it is taken to its end."""
+
+    end: BinlogEvent
+    xid: str
+    found: Unsettled
+    events: deque[BinlogEvent]
+    outer: tuple[str, dict[int, Mapped]]
+    """The file that is read, and its tables' numbers, for afterwards."""
+    is_found: bool = False
+    """Whether it has begun, of one that is read once more."""
 
 
 class BinlogReading:
@@ -65,6 +103,11 @@ class BinlogReading:
         opened: Callable[[], Server],
         position: Position,
     ) -> None:
+        self._filter = GtidFilter(settings)
+        self.signals: Signalling | None = None
+        """What signals have asked for."""
+        self._prepared = Prepared()
+        self._replay: _Replay | None = None
         self._settings, self._events, self._history, self._metrics = settings, events, history, metrics
         self._opened = opened
         """Connects to the server, to look at a table."""
@@ -79,6 +122,8 @@ class BinlogReading:
         self._transaction: _Transaction | None = None
         self._file = ""
         self._server, self._has_names, self._is_mariadb = 0, False, False
+        self._passed: Position | None = None
+        """The end of the last transaction that this connection has told, in its server's files."""
         self._is_first = True
         self._mapped: dict[int, Mapped] = {}
         self._formats: dict[tuple[Any, ...], tuple[TableEvents, RowFormat] | None] = {}
@@ -92,18 +137,69 @@ class BinlogReading:
         """Go on from a position, with the tables as they are there."""
         self.position, self._charsets = position, dict(charsets)
         self._tables = Tables() if tables is None else tables
+        self._prepared.restore(position.more)
+
+    def await_prepared(self, found: Mapping[str, Unsettled]) -> None:
+        """Tell XA transactions at their commit that were prepared before the position."""
+        for xid, each in found.items():
+            self._prepared.add(xid, each)
+        self.keep()
+
+    def keep(self) -> None:
+        """Have what signals have asked for, and what is prepared, stand in the offsets from now on."""
+        kept = {**({} if self.signals is None else self.signals.kept()), **self._prepared.kept()}
+        if kept != self.position.more:
+            self.position = self.position.keeping(kept)
+
+    def defined(self, server: Server, name: TableId) -> SqlTable | None:
+        """Return a table as the server has it now, as the stream knows it where that is the same; None where it is gone."""
+        table, known = self._asked(server, name), self._tables.get(name)
+        if table is None or known is None:
+            return table
+        return known if (known.columns, known.key) == (table.columns, table.key) else table
 
     def connected(self, server: int, *, has_names: bool, is_mariadb: bool) -> None:
         """Note which server tells what comes, from the position on; `has_names` where it tells columns' names."""
         self._server, self._has_names, self._is_mariadb = server, has_names, is_mariadb
-        self._transaction, self._file, self._is_first = None, self.position.file, True
-        self._mapped.clear()
+        self.lost()
+        self._file, self._is_first, self._passed = self.position.file, True, None
+        self._mapped = {}
+        self._prepared.restore(self.position.more)
+        if self.signals is not None:
+            self.signals.incremental.lost()
+
+    def lost(self) -> None:
+        """Forget what is under way: it comes again."""
+        self._transaction = self._replay = None
+        self.waiting = self.waiting[: self.ready]
+
+    def taken(self) -> list[SourceRecord]:
+        """Return the records that are waiting, but for those at the end that have no place of their own yet.
+
+        A BEGIN goes with the first change behind it: else it would come again after an end between the two.
+        """
+        ready = self.ready
+        found, self.waiting = self.waiting[:ready], self.waiting[ready:]
+        return found
+
+    @property
+    def ready(self) -> int:
+        """Return how many records wait up to the last that has an offset."""
+        count = len(self.waiting)
+        while count and self.waiting[count - 1].source_offset is None:
+            count -= 1
+        return count
 
     # -- events
 
     def take(self, event: BinlogEvent) -> None:
         """Take the next event; raises ConnectError, DataError."""
+        held = None if self._transaction is None else self._transaction.held
         match event:
+            case Rows() | Mapped() | RowsQuery() if held is not None:
+                held.take(event, most=self._prepared.room)
+                if not isinstance(event, RowsQuery):
+                    self._count()
             case Rows():
                 self._rows(event)
             case Mapped():
@@ -113,6 +209,8 @@ class BinlogReading:
                 self._begun(event)
             case Xid():
                 self._ended(event)
+            case XaPrepared():
+                self._xa_prepared(event)
             case Query():
                 self._query(event)
             case RowsQuery():
@@ -134,37 +232,67 @@ class BinlogReading:
         is_same = self._is_first and at.gtid == event.gtid and at.server == self._server
         if is_same and (at.event or at.row):
             transaction.told = at.event, at.row
-            self.position = Position(self._file, event.begin, at.gtids, at.event, at.row, at.gtid, at.server)
+            self.position = at.anew(self._file, event.begin)
         else:
-            self.position = Position(self._file, event.begin, at.gtids)
+            self.position = at.at(self._file, event.begin)
         self._is_first = False
+        transaction.is_foreign = not self._filter.has_rows(event.gtid)
         self._transaction = transaction
         self._count()
-        if transaction.is_open:
+        if event.is_prepared:
+            transaction.held = Held()
+        elif transaction.is_open:
             self._open_block(event)
 
     def _open_block(self, event: BinlogEvent) -> None:
         transaction = self._transaction
         assert transaction is not None
-        if not self._has_blocks:
+        if not self._has_blocks or transaction.held is not None:
             return
-        id_ = transaction.gtid or f"file={self._file},pos={event.begin}"
+        id_ = transaction.source_gtid or f"file={self._file},pos={event.begin}"
         transaction.block = Transaction(id_)
         if transaction.told == (0, 0):
             self.waiting.append(self._events.transaction("BEGIN", id_, event.at_s * 1_000_000))
 
     def _ended(self, event: BinlogEvent) -> None:
         transaction = self._transaction
-        gtid = "" if transaction is None else transaction.gtid
-        at = self.position
-        self.position = Position(self._file, at.pos, at.gtids).behind(event.end, gtid)
+        self._pass(event)
         self._metrics.committed += 1
         if transaction is not None and transaction.block is not None:
             block = transaction.block
             self.waiting.append(self._events.transaction("END", block.id, event.at_s * 1_000_000, block))
+        self.settle()
         if self.waiting:
             self.waiting[-1].source_offset = self._offset(event)
+
+    def _pass(self, event: BinlogEvent) -> None:
+        """Be behind a transaction."""
+        gtid = "" if self._transaction is None else self._transaction.gtid
+        at = self.position
+        self.position = at.at(self._file, at.pos).behind(event.end, gtid)
+        self._passed = Position(self._file, event.end)
         self._transaction = None
+
+    def settle(self) -> None:
+        """Tell the rows that an incremental snapshot has read without marks, where the stream has come as far."""
+        if self.signals is None or self._transaction is not None:
+            return
+        if found := self.signals.incremental.reached(self._is_at):
+            at = self.position
+            gtid = at.gtids if "," not in at.gtids and ":" not in at.gtids else None
+            for each in found:
+                stands_at(each, BinlogMoment(at.file, at.pos, 0, self._server, gtid or None))
+            self.waiting += found
+            self.keep()
+            self.waiting[-1].source_offset = self.position.offset()
+
+    def _is_at(self, where: Where) -> bool:
+        """Whether a place of a server was passed: by GTIDs; or by the file, where the stream is of the same server."""
+        if where.start.gtids and self.position.gtids and self.position.reaches(where.start):
+            return True
+        if where.server_id != self._server or self._passed is None:
+            return not where.start.gtids and self.position.reaches(where.start)
+        return self._passed.reaches(replace(where.start, gtids=""))
 
     def _offset(self, event: BinlogEvent) -> dict[str, Any]:
         return self.position.offset(ts_sec=event.at_s, server_id=event.server_id)
@@ -175,7 +303,7 @@ class BinlogReading:
         if _BEGINS.match(text):
             if transaction is None:
                 transaction = self._transaction = _Transaction("", is_open=True)
-                self.position = Position(self._file, event.begin, self.position.gtids)
+                self.position = self.position.at(self._file, event.begin)
             transaction.is_open, transaction.thread = True, event.thread
             self._count()
             if transaction.block is None:
@@ -184,12 +312,142 @@ class BinlogReading:
         if _SILENT.match(text):
             self._count()
             return
+        if (verb := _XA.match(text)) is not None:
+            self._xa(event, verb[1].upper(), xid_of(text))
+            return
         if not _ENDS.match(text):
             self._statement(event, text)
             self._count()
             if transaction is not None and transaction.is_open:
                 return
         self._ended(event)
+
+    # -- transactions of two phases
+
+    def _xa(self, event: Query, verb: str, xid: str) -> None:
+        """Hold what an XA transaction does; tell it at its commit."""
+        transaction = self._transaction
+        if verb in ("START", "BEGIN"):
+            if transaction is None:
+                transaction = self._transaction = _Transaction("", is_open=True)
+                self.position = self.position.at(self._file, event.begin)
+            transaction.thread = event.thread
+            transaction.held = transaction.held or Held()
+        if transaction is not None and transaction.held is not None:
+            self._count()
+            transaction.held.xid = xid
+            if verb == "PREPARE":
+                self._xa_prepared(XaPrepared(event.at_s, event.server_id, event.end, event.size, False))
+            return
+        found = self._prepared.get(xid) if verb == "COMMIT" else None
+        if found is not None:
+            if transaction is None:
+                self._transaction = _Transaction("", is_open=False)
+                self.position = self.position.at(self._file, event.begin)
+            self._begin_replay(event, xid, found)
+            return
+        if verb == "COMMIT":
+            log.warning(
+                "XA transaction %s is committed at %s:%d, and was prepared before this connector read the binlog: what it "
+                "has changed is not told",
+                *(xid, self._file, event.begin),
+            )
+        self._prepared.settled(xid)
+        self.keep()
+        self._ended(event)
+
+    def _xa_prepared(self, event: XaPrepared) -> None:
+        transaction = self._transaction
+        if transaction is None or transaction.held is None:
+            self._ended(event)
+            return
+        held, start = transaction.held, self.position.start
+        if event.is_one_phase:
+            transaction.held = None
+            found = Unsettled(start, transaction.gtid, self._file, held.events, 0, transaction.thread)
+            self._begin_replay(event, held.xid, found)
+            return
+        size = 0 if held.events is None else held.bytes
+        found = Unsettled(start, transaction.gtid, self._file, held.events, size, transaction.thread)
+        self._prepared.add(held.xid, found)
+        self._pass(event)
+        self.keep()
+
+    def _begin_replay(self, event: BinlogEvent, xid: str, found: Unsettled) -> None:
+        assert self._transaction is not None
+        self._transaction.made_by, self._transaction.thread = found.gtid, found.thread
+        self._transaction.is_foreign = not self._filter.has_rows(found.gtid)
+        outer = self._file, self._mapped
+        self._replay = _Replay(event, xid, found, deque(found.events or ()), outer)
+        self._file, self._mapped = found.file, {}
+        self._open_block(event)
+
+    @property
+    def is_replaying(self) -> bool:
+        """Whether an XA transaction is being told, and no other event can be taken."""
+        return self._replay is not None
+
+    @property
+    def reread(self) -> Start | None:
+        """Return from where the binlog has to be read for the XA transaction that is being told; None where it is not."""
+        return None if self._replay is None or self._replay.found.events is not None else self._replay.found.start
+
+    def replay(self) -> None:
+        """Tell the next event of an XA transaction that was kept in memory, or come to its end."""
+        replay = self._replay
+        assert replay is not None
+        if replay.events:
+            self._inner(replay.events.popleft())
+        else:
+            self._end_replay()
+
+    def take_again(self, event: BinlogEvent) -> bool:
+        """Take an event of an XA transaction that is read once more; true where it was its last."""
+        replay, transaction = self._replay, self._transaction
+        assert replay is not None and transaction is not None
+        match event:
+            case Gtid() if event.gtid == replay.found.gtid:
+                replay.is_found = True
+            case Gtid() if replay.found.gtid and event.gtid != transaction.gtid:
+                replay.is_found = False  # a replica may have another order
+            case Gtid():
+                raise ConnectError(
+                    f"XA transaction {replay.xid} is committed, and {replay.found.start.file}:"
+                    f"{replay.found.start.position} has another one now: what it has changed cannot be told. Reset the "
+                    "connector's offsets to read the tables anew"
+                )
+            case Rotated():
+                self._file = event.file
+            case _ if not replay.is_found:
+                pass
+            case Query() if (verb := _XA.match(event.text.strip())) is not None and verb[1].upper() != "PREPARE":
+                if verb[1].upper() != "END":
+                    transaction.thread = event.thread
+            case XaPrepared() | Query():
+                self._end_replay()
+                return True
+            case _:
+                self._inner(event)
+        return False
+
+    def _inner(self, event: BinlogEvent) -> None:
+        match event:
+            case Rows():
+                self._rows(event)
+            case Mapped():
+                self._mapped[event.number] = event
+                self._count()
+            case RowsQuery() if self._has_queries and self._transaction is not None:
+                self._transaction.query = event.text
+
+    def _end_replay(self) -> None:
+        replay = self._replay
+        assert replay is not None
+        self._replay = None
+        self._file, self._mapped = replay.outer
+        self._prepared.settled(replay.xid)
+        self.keep()
+        self._ended(replay.end)
 
     # -- rows
 
@@ -202,29 +460,63 @@ class BinlogReading:
         mapped = self._mapped.get(event.number)
         if mapped is None:
             raise ConnectError(f"The binlog has rows at {self._file}:{event.begin} of a table that it has not told of")
-        found = self._table(mapped)
-        if found is None or event.op in self._skips:
+        found = None if transaction.is_foreign else self._table(mapped)
+        is_watched = found is not None and self._is_watched(found[0].id)
+        if found is None or (event.op in self._skips and not is_watched):
             self._metrics.filtered()
             return
         table, format_ = found
         at_us = event.at_s * 1_000_000
         for place, (before, after) in enumerate(format_.rows(event.body, is_update=event.op == "u")):
             moment = BinlogMoment(
-                *(self._file, event.begin, at_us, event.server_id, transaction.gtid or None, place),
+                *(self._file, event.begin, at_us, event.server_id, transaction.source_gtid or None, place),
                 *(transaction.thread, transaction.query),
             )
-            if event.op == "c":
-                made = table.inserted(after, moment, transaction.block)
-            elif event.op == "d":
-                made = table.deleted(after, moment, transaction.block)
-            else:
-                made = table.updated(before, after, moment, transaction.block, old_is_key=False)
+            made = self._made(event.op, table, before, after, moment, transaction.block)
             if (number, place) < transaction.told:
                 continue
-            self._metrics.changed(event.op, at_us)
             self.position = self.position.within(number, place + 1, transaction.gtid, self._server)
-            self.waiting += made
-            made[-1].source_offset = self._offset(event)
+            if made:
+                self._metrics.changed(event.op, at_us)
+            if is_watched:
+                made = self._signalled(event.op, table, before, after, moment, made)
+            if made:
+                self.waiting += made
+                made[-1].source_offset = self._offset(event)
+
+    def _made(
+        self, op: str, table: TableEvents, before: Any, after: Any, moment: BinlogMoment, block: Transaction | None
+    ) -> list[SourceRecord]:
+        if op in self._skips:
+            return []
+        if op == "c":
+            return table.inserted(after, moment, block)
+        if op == "d":
+            return table.deleted(after, moment, block)
+        return table.updated(before, after, moment, block, old_is_key=False)
+
+    def _is_watched(self, table: TableId) -> bool:
+        """Whether changes of a table matter that are not told: of signals, or to a snapshot that reads it."""
+        return self.signals is not None and (
+            str(table) == self._selection.signals or self.signals.incremental.is_waiting
+        )
+
+    def _signalled(
+        self, op: str, table: TableEvents, before: Any, after: Any, moment: BinlogMoment, made: list[SourceRecord]
+    ) -> list[SourceRecord]:
+        """Say a change to the snapshot that goes on beside the stream; returns its records, and those of a mark."""
+        assert self.signals is not None
+        if self.signals.incremental.is_waiting:
+            for row in (before, after) if op == "u" else (after,):
+                self.signals.incremental.changed(table.id, table.key_of(row))
+        if str(table.id) != self._selection.signals:
+            return made
+        texts = [each if isinstance(each, str) else None for each in after[:3]]
+        found = self.signals.noted(texts, op)
+        for each in found:
+            stands_at(each, moment)
+        self.keep()
+        return [*made, *found]
 
     def _table(self, mapped: Mapped) -> tuple[TableEvents, RowFormat] | None:
         """Return what reads a table's rows, and makes its records; None for one that is not captured."""
@@ -233,7 +525,7 @@ class BinlogReading:
             return self._formats[shape]
         name = TableId(mapped.database, mapped.table)
         found = None
-        if self._selection.has_table(name):
+        if self._selection.is_published(name):
             table = self._tables.get(name)
             if table is None or not fits(table, mapped):
                 table = self._tables[name] = self._looked_at(name, mapped, table)
@@ -247,16 +539,9 @@ class BinlogReading:
         log.warning("Table %s is in the binlog otherwise than in the history, and is asked for", name)
         server = self._opened()
         try:
-            definition = server.definition(name)
+            table = self._asked(server, name)
         finally:
             server.close()
-        now = Tables()
-        if definition is not None:
-            try:
-                follow(definition, name.schema, now, self._charsets)
-            except DdlError as error:
-                log.warning("The definition of %s is not understood (%s): %s", name, error, definition)
-        table = now.get(name)
         if table is not None and fits(table, mapped):
             return table
         merged = by_names(mapped, [each for each in (known, table) if each is not None])
@@ -267,6 +552,17 @@ class BinlogReading:
             "server has so, and its rows cannot be read. SET GLOBAL binlog_row_metadata=FULL has the binlog tell columns' "
             "names; what is written already can be passed over by resetting the connector's offsets"
         )
+
+    def _asked(self, server: Server, name: TableId) -> SqlTable | None:
+        """Return a table as the server has it now; None where it is gone, or its definition is not understood."""
+        definition = server.definition(name)
+        now = Tables()
+        if definition is not None:
+            try:
+                follow(definition, name.schema, now, self._charsets)
+            except DdlError as error:
+                log.warning("The definition of %s is not understood (%s): %s", name, error, definition)
+        return now.get(name)
 
     # -- statements
 
@@ -287,9 +583,17 @@ class BinlogReading:
             return
         self._note_charset(text, effect)
         self._formats.clear()
+        if self.signals is not None:
+            for name in {
+                each for change in effect.changes for each in (change.id, change.previous) if each is not None
+            }:
+                self.signals.incremental.changed(name, None)
+        transaction = self._transaction
+        is_told = transaction is not None and (transaction.events, 0) < transaction.told
         for words, part in _parts(text, effect):
-            self._keep(event, words, part)
-            self._tell(event, words, part)
+            if not is_told:
+                self._keep(event, words, part)
+                self._tell(event, words, part)
 
     def _not_understood(self, event: Query, text: str, error: DdlError) -> None:
         words = f"A statement at {self._file}:{event.begin} is not understood ({error}): {text[:500]}"

@@ -6,15 +6,16 @@ import contextlib
 import logging
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ottla.connect import ConnectError
 from ottla.connectors.cdc.catalog import TableId
-from ottla.connectors.cdc.mysql.positions import Position, Start, gtid_state
+from ottla.connectors.cdc.mysql.gtids import GtidFilter
+from ottla.connectors.cdc.mysql.positions import Position, Start
 from ottla.connectors.cdc.replication import ServerAwayError
 
-__all__ = ["Server", "connection_settings", "opened_server", "purged_error", "quoted", "refuse_purged"]
+__all__ = ["Server", "Where", "connection_settings", "opened_server", "purged_error", "quoted", "start_of"]
 
 log = logging.getLogger(__name__)
 SYSTEM: Final = ("information_schema", "mysql", "performance_schema", "sys")
@@ -106,6 +107,10 @@ class Server:
                 return list(cursor.fetchall())
         except pymysql.err.Error as error:
             raise _error(error, query) from error
+
+    def literal(self, text: str) -> str:
+        """Return a text as statements have it."""
+        return str(self._connection.escape(text))
 
     def run(self, statement: str) -> None:
         """Run what gives no rows."""
@@ -267,23 +272,21 @@ def _check(server: Server, *, wants_mariadb: bool) -> None:
             )
     if (server.variable("binlog_row_value_options") or "").upper() == "PARTIAL_JSON":
         raise ConnectError("The server writes parts of JSON documents: SET GLOBAL binlog_row_value_options = ''")
-    if (server.variable("log_bin_compress") or "OFF").upper() == "ON":
-        raise ConnectError(
-            "The server compresses its binlog's events, which is not read here: SET GLOBAL log_bin_compress = OFF"
-        )
     if (server.variable("binlog_alter_two_phase") or "OFF").upper() == "ON":
         raise ConnectError("The server writes ALTER in two parts: SET GLOBAL binlog_alter_two_phase = OFF")
-    if (server.variable("binlog_transaction_compression") or "OFF").upper() == "ON":
-        raise ConnectError("The server compresses transactions: SET GLOBAL binlog_transaction_compression = OFF")
 
 
-def refuse_purged(server: Server, position: Position) -> None:
-    """Raise ConnectError where the server has no more what is behind a position."""
-    oldest = server.oldest()
+def start_of(server: Server, position: Position, filter_: GtidFilter) -> Start:
+    """Return where to begin to read; raises ConnectError where the server has no more what is behind a position."""
+    oldest, start = server.oldest(), position.start
     if not position.gtids:
         if position.file not in server.files():
             raise purged_error(f"{position.file} is gone, {oldest.file} is the oldest file")
-    elif oldest.gtids and not gtid_state(position.gtids).holds(oldest.gtids):
+        return start
+    if not oldest.gtids:
+        return start
+    if not filter_.holds(position.gtids, oldest.gtids):
         raise purged_error(
             f"the oldest file, {oldest.file}, begins behind {oldest.gtids}, and {position.gtids} is before it"
         )
+    return replace(start, gtids=filter_.start(position.gtids, oldest.gtids))

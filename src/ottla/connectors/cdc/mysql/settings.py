@@ -23,10 +23,13 @@ _SHARED: Final = (
     *("message.key.columns", "tombstones.on.delete", "extended.headers.enabled", "snapshot.fetch.size"),
     *("snapshot.delay.ms", "snapshot.include.collection.list", "max.batch.size", "poll.interval.ms"),
     *("heartbeat.interval.ms", "heartbeat.topics.prefix", "heartbeat.action.query", "provide.transaction.metadata"),
-    "topic.delimiter",
+    *("topic.delimiter", "signal.data.collection", "signal.enabled.channels", "signal.kafka.topic", "signal.file"),
+    *("signal.kafka.bootstrap.servers", "signal.kafka.groupId", "signal.poll.interval.ms"),
+    *("notification.enabled.channels", "notification.sink.topic.name", "incremental.snapshot.chunk.size"),
 )
 _SHARED_CHOICES: Final = (
     *("decimal.handling.mode", "binary.handling.mode", "schema.name.adjustment.mode", "field.name.adjustment.mode"),
+    "incremental.snapshot.watermarking.strategy",
 )
 _H: Final = "schema.history.internal"
 _OWN: Final[Sequence[Key]] = (
@@ -46,6 +49,25 @@ _OWN: Final[Sequence[Key]] = (
     ("database.ssl.ca", _STR, None, "The authorities that are trusted, as PEM."),
     ("database.ssl.cert", _STR, None, "The client's certificate, as PEM."),
     ("database.ssl.key", _STR, None, "Its key, as PEM."),
+    (
+        "read.only",
+        _BOOL,
+        False,
+        "Whether incremental snapshots write no marks, and go by the end of the binlog; signals come from elsewhere.",
+    ),
+    (
+        "gtid.source.includes",
+        _STR,
+        None,
+        "Regular expressions of sources of transactions, UUIDs or MariaDB's domain-server, between commas, that are read.",
+    ),
+    ("gtid.source.excludes", _STR, None, "The same of sources that are left out."),
+    (
+        "gtid.source.filter.dml.events",
+        _BOOL,
+        True,
+        "Whether rows of other sources are left out; else they matter only where a server begins to be read.",
+    ),
     ("connect.timeout.ms", _INT, 30_000, "How long connecting may take."),
     ("database.include.list", _STR, None, "Regular expressions of databases that are captured, between commas."),
     ("database.exclude.list", _STR, None, "Regular expressions of databases that are left out, between commas."),

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ottla.connect import ConnectError, DataError, SourceRecord
+from ottla.connect import ConnectError, SourceColumns, SourceRecord
 from ottla.connectors.cdc.events import Events
 from ottla.connectors.cdc.metrics import CaptureMetrics
 from ottla.connectors.cdc.mysql.binlog_events import BinlogMoment, SchemaChanges
 from ottla.connectors.cdc.mysql.ddl import Effect, follow
 from ottla.connectors.cdc.mysql.ddl_words import DdlError
 from ottla.connectors.cdc.mysql.history import HistoryStore, history_record
-from ottla.connectors.cdc.mysql.kinds import value_of_text
 from ottla.connectors.cdc.mysql.positions import Position
+from ottla.connectors.cdc.mysql.recovering import names_of_prepared, prepared_before
 from ottla.connectors.cdc.mysql.server import Server, quoted
-from ottla.connectors.cdc.mysql.tables import SqlTable, SqlType, Tables
+from ottla.connectors.cdc.mysql.tables import SqlTable, Tables
+from ottla.connectors.cdc.mysql.texts import row_reader, selected
+from ottla.connectors.cdc.notifications import INITIAL, Notifications
+from ottla.connectors.cdc.scan import RecordPiece, scanned
+from ottla.connectors.cdc.signals import Request
 
 __all__ = ["Snapshot"]
 
@@ -34,10 +38,17 @@ class Snapshot:
         settings: Mapping[str, Any],
         events: Events,
         metrics: CaptureMetrics,
+        notifications: Notifications,
+        requests: Sequence[Request] | None = None,
         *,
         is_open: bool = True,
     ) -> None:
-        """Look at the tables of one moment; `is_open` where rows are to be read as of that moment."""
+        """Look at the tables of one moment; `is_open` where rows are to be read as of that moment.
+
+        With `requests` they are those of a signal, of the tables that it names, with their conditions.
+        """
+        self._notifications = notifications
+        self._conditions = None if requests is None else {each.table: each.condition for each in requests}
         self._server, self._settings, self._events, self._metrics = server, settings, events, metrics
         self.charsets = server.charsets()
         has_lock = settings["snapshot.locking.mode"] == "minimal"
@@ -45,18 +56,24 @@ class Snapshot:
             server.run(f"set session lock_wait_timeout = {max(1, settings['snapshot.lock.timeout.ms'] // 1000)}")
             server.run("flush tables with read lock")
         try:
+            prepared = names_of_prepared(server) if requests is None else set()
             where = server.where()
             if is_open:  # behind the place: without the lock what happens between the two comes twice, and is not lost
                 server.run("set session transaction isolation level repeatable read")
                 server.run("start transaction with consistent snapshot")
+            if requests is None:
+                prepared |= names_of_prepared(server)
             self.statements = self._read_definitions()
         finally:
             if has_lock:
                 server.run("unlock tables")
         start = where.start
         self.position = Position(start.file, start.position, start.gtids)
+        self.prepared = prepared_before(server, prepared, self.position) if prepared else {}
+        """XA transactions that no row was read of."""
         self.tables = Tables()
-        self._moment = BinlogMoment(start.file, start.position, time.time_ns() // 1000, snapshot="true")
+        gtid = start.gtids or None if requests is not None and not set(",:") & set(start.gtids) else None
+        self._moment = BinlogMoment(start.file, start.position, time.time_ns() // 1000, gtid=gtid, snapshot="true")
         self._effects = [self._followed(*each) for each in self.statements]
 
     def _read_definitions(self) -> list[tuple[str, str]]:
@@ -110,64 +127,32 @@ class Snapshot:
             if wanted:
                 yield makes.record(self._moment, database, statement, effect, self._events.headers)
 
-    def records(self) -> Iterator[SourceRecord]:
+    def records(self) -> Iterator[SourceRecord | SourceColumns]:
         """Yield each row's record, marked as Debezium marks the first and last of a table and of all."""
         selection = self._events.selection
         wanted = sorted(
-            (each for each in self.tables.values() if selection.has_table(each.id) and selection.is_read(each.id)),
+            (
+                each
+                for each in self.tables.values()
+                if (
+                    selection.has_table(each.id) and selection.is_read(each.id) and str(each.id) != selection.signals
+                    if self._conditions is None
+                    else str(each.id) in self._conditions
+                )
+            ),
             key=lambda each: str(each.id),
         )
-        self._metrics.snapshot_began(len(wanted))
-        waiting: SourceRecord | None = None
-        for table in wanted:
-            is_first = True
-            for record in self._rows(table):
-                if waiting is not None:
-                    yield waiting
-                    mark = "first_in_data_collection" if is_first else "true"
-                else:
-                    mark = "first"
-                _mark(record, mark)
-                waiting, is_first = record, False
-                self._metrics.read(str(table.id))
-            self._metrics.table_done()
-            if waiting is not None and not is_first and waiting.value["source"]["snapshot"] != "first":
-                _mark(waiting, "last_in_data_collection")
-        if waiting is not None:
-            _mark(waiting, "last")
-            yield waiting
+        yield from scanned(wanted, self._pieces, self._metrics, self._notifications)
         self._server.run("commit")
         self._metrics.snapshot_ended()
+        self._notifications.tell(INITIAL, "COMPLETED")
 
-    def _rows(self, table: SqlTable) -> Iterator[SourceRecord]:
-        maker = self._events.table(table)
-        reads = [value_of_text(each.type) for each in table.columns]
-        listed = ", ".join(_selected(each.name, each.type) for each in table.columns)
+    def _pieces(self, table: SqlTable) -> Iterator[RecordPiece]:
+        maker, read, moment = self._events.table(table), row_reader(table), self._moment
+        condition = (self._conditions or {}).get(str(table.id))
+        where = f" where ({condition})" if condition else ""
         name = f"{quoted(table.id.schema)}.{quoted(table.id.table)}"
-        query = f"select {listed} from {name}"
+        query = f"select {', '.join(selected(table))} from {name}{where}"
         for rows in self._server.stream(query, self._settings["snapshot.fetch.size"]):
-            moment = self._moment
             for row in rows:
-                values = [
-                    _read(read, value, table, at) for at, (read, value) in enumerate(zip(reads, row, strict=True))
-                ]
-                yield maker.read(values, moment)
-
-
-def _read(read: Callable[[Any], Any], value: Any, table: SqlTable, at: int) -> Any:
-    if value is None:
-        return None
-    try:
-        return read(value)
-    except (DataError, ValueError, ArithmeticError) as error:
-        raise DataError(f"Column {table.id}.{table.columns[at].name} cannot be read: {error}") from error
-
-
-def _selected(name: str, type_: SqlType) -> str:
-    """Return a column as it is asked for: a number that would lose digits in print, as a plain double."""
-    is_cut = type_.name == "FLOAT" or (type_.name == "DOUBLE" and type_.scale is not None)
-    return f"({quoted(name)} + 0.0e0)" if is_cut else quoted(name)
-
-
-def _mark(record: SourceRecord, mark: str) -> None:
-    record.value.values[2].values[4] = mark
+                yield RecordPiece(maker.read(read(row), moment))

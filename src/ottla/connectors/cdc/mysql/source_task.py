@@ -7,26 +7,33 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
-from itertools import chain, islice
-from typing import ClassVar, Final
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, ClassVar, Final
 
-from ottla.connect import ConnectError, Measure, SourceRecord, SourceTask
+from ottla.connect import ConnectError, Measure, SourceColumns, SourceRecord, SourceTask
+from ottla.connectors.cdc.catalog import TableId
 from ottla.connectors.cdc.column_masks import column_rules
-from ottla.connectors.cdc.events import Events
+from ottla.connectors.cdc.events import INCREMENTAL, Events
 from ottla.connectors.cdc.metrics import CaptureMetrics
 from ottla.connectors.cdc.mysql.binlog import BinlogEvent, BinlogStream
-from ottla.connectors.cdc.mysql.binlog_events import SchemaChanges, binlog_dialect
+from ottla.connectors.cdc.mysql.binlog_events import BinlogMoment, SchemaChanges, binlog_dialect
+from ottla.connectors.cdc.mysql.chunks import BinlogChunks
+from ottla.connectors.cdc.mysql.gtids import GtidFilter
 from ottla.connectors.cdc.mysql.history import MEMORY, history_store, recovered
-from ottla.connectors.cdc.mysql.positions import Position
+from ottla.connectors.cdc.mysql.positions import Position, Start
+from ottla.connectors.cdc.mysql.prepared import Prepared
 from ottla.connectors.cdc.mysql.reading import BinlogReading
-from ottla.connectors.cdc.mysql.server import FIRST_BYTE, Server, connection_settings, opened_server, refuse_purged
+from ottla.connectors.cdc.mysql.server import FIRST_BYTE, Server, connection_settings, opened_server, start_of
 from ottla.connectors.cdc.mysql.settings import BINLOG_DEF, sql_kinds
 from ottla.connectors.cdc.mysql.snapshot import Snapshot
-from ottla.connectors.cdc.mysql.tables import Tables
+from ottla.connectors.cdc.mysql.tables import SqlTable, Tables
+from ottla.connectors.cdc.notifications import INITIAL, Notifications
 from ottla.connectors.cdc.replication import ServerAwayError
+from ottla.connectors.cdc.scan import Scan, with_offset
 from ottla.connectors.cdc.server import plain_settings
 from ottla.connectors.cdc.settings import Selection, keys_without_effect
+from ottla.connectors.cdc.signalling import Signalling
 
 __all__ = ["MariaDbSourceTask", "MySqlSourceTask"]
 
@@ -51,15 +58,20 @@ class BinlogSourceTask(SourceTask):
         """Held by whoever uses the connections."""
         self._server: Server | None = None
         """While a snapshot reads."""
+        self._asked: Server | None = None
+        """For what is read beside the stream."""
         self._stream: BinlogStream | None = None
+        self._again: BinlogStream | None = None
+        """An XA transaction that is read once more, while the stream is closed."""
         self._events_left: deque[BinlogEvent] = deque()
         """Of the stream, not looked at yet."""
-        self._reading: Iterator[SourceRecord] | None = None
+        self._reading: Scan | None = None
         self._retry_at_s = 0.0
 
     def start(self, props: Mapping[str, str]) -> None:
         """Look at the server, follow the history, and begin; raises ConnectError where changes would be lost."""
         super().start(props)
+        self._props = props
         self._settings = settings = plain_settings(BINLOG_DEF.parse(props))
         if unused := keys_without_effect(props, BINLOG_DEF.keys):
             log.warning("These settings have no effect here: %s", ", ".join(unused))
@@ -75,6 +87,8 @@ class BinlogSourceTask(SourceTask):
         self._heartbeat_at_s = time.monotonic() + self._heartbeat_s
         self._server_id = settings["database.server.id"] or random.randint(*SERVER_IDS)
         self._history = history_store(settings, props)
+        self._filter = GtidFilter(settings)
+        self._notifications = Notifications(settings, self._events.partition)
         self._mode = SYNONYMS.get(settings["snapshot.mode"], settings["snapshot.mode"])
         self._server = self._opened_server()
         try:
@@ -98,12 +112,31 @@ class BinlogSourceTask(SourceTask):
             self._opened_server,
             position or Position("", FIRST_BYTE),
         )
+        kept = {} if position is None else position.more
+        given = (settings, self._props, self._events, self._notifications, kept)
+        self._signals = self._changes.signals = Signalling(*given, self._captured, self._where)
         if position is None or self._mode == "always":
             self._begin_anew()
         else:
             self._recover(position)
+        self._changes.keep()
+        self._check_signals()
         if self._reading is None:
+            self._notifications.tell(INITIAL, "SKIPPED")
             self._close_server()
+
+    def _check_signals(self) -> None:
+        """Raise ConnectError where the table of signals is not there."""
+        signals = self._events.selection.signals
+        assert self._server is not None
+        if signals is None or "source" not in self._settings["signal.enabled.channels"]:
+            return
+        schema, _, table = signals.partition(".")
+        if self._server.definition(TableId(schema, table)) is None:
+            raise ConnectError(
+                f"signal.data.collection={signals} is not there, or may not be read: CREATE TABLE {signals} "
+                "(id VARCHAR(42) PRIMARY KEY, type VARCHAR(32) NOT NULL, data VARCHAR(2048))"
+            )
 
     def _opened_server(self) -> Server:
         return opened_server(self._settings, wants_mariadb=self.flavour == "mariadb")
@@ -112,7 +145,10 @@ class BinlogSourceTask(SourceTask):
         """Return the position where the server has what is behind it; None where the tables may be read anew."""
         assert self._server is not None
         try:
-            refuse_purged(self._server, position)
+            start_of(self._server, position, self._filter)
+            if self._mode == "when_needed":  # else it is said at their commits, of which none may come
+                for start in Prepared(position.more).starts:
+                    start_of(self._server, Position(start.file, start.position, start.gtids), self._filter)
         except ServerAwayError:
             raise
         except ConnectError as error:
@@ -134,15 +170,16 @@ class BinlogSourceTask(SourceTask):
             return
         self._stopping.wait(self._settings["snapshot.delay.ms"] / 1000)
         has_rows = self._mode != "no_data"
-        snapshot = Snapshot(self._server, self._settings, self._events, self._metrics, is_open=has_rows)
+        snapshot = Snapshot(*self._given(self._server), is_open=has_rows)
         snapshot.keep(self._history)
         self._changes.begin(snapshot.position, snapshot.charsets, snapshot.tables)
-        parts: list[Iterator[SourceRecord]] = []
+        self._changes.await_prepared(snapshot.prepared)
+        parts: list[Iterator[SourceRecord | SourceColumns]] = []
         if self._settings["include.schema.changes"]:
             parts.append(snapshot.schema_changes(SchemaChanges(self._events)))
         if has_rows:
             parts.append(snapshot.records())
-        self._reading = chain(*parts)
+        self._reading = Scan(chain(*parts))
 
     def _recover(self, position: Position) -> None:
         """Have the tables as they were at the position."""
@@ -164,11 +201,14 @@ class BinlogSourceTask(SourceTask):
                 "reset the connector's offsets to read the tables anew"
             )
         if tables is None:
-            snapshot = Snapshot(self._server, self._settings, self._events, self._metrics, is_open=False)
+            snapshot = Snapshot(*self._given(self._server), is_open=False)
             snapshot.position = position
             snapshot.keep(self._history)
             tables = snapshot.tables
         self._changes.begin(position, charsets, tables)
+
+    def _given(self, server: Server) -> tuple[Server, Mapping[str, Any], Events, CaptureMetrics, Notifications]:
+        return server, self._settings, self._events, self._metrics, self._notifications
 
     def measures(self) -> list[Measure]:
         """Return what Debezium's connector measures."""
@@ -176,37 +216,128 @@ class BinlogSourceTask(SourceTask):
 
     # -- polling
 
-    def poll(self) -> list[SourceRecord] | None:
+    def poll(self) -> Sequence[SourceRecord | SourceColumns] | None:
         """Return the next records, of a snapshot or of what has changed; None where nothing came in `poll.interval.ms`."""
         with self._turn:
-            return None if self._stopping.is_set() else self._poll()
+            if self._stopping.is_set():
+                return None
+            found = self._poll()
+            found = [*(found or ()), *told] if (told := self._notifications.taken()) else found
+            if found and self._reading is None and self.context.transaction is not None:
+                self.context.transaction.commit()  # a snapshot is in one transaction, whole or not at all
+            return found
 
-    def _poll(self) -> list[SourceRecord] | None:
+    def _poll(self) -> Sequence[SourceRecord | SourceColumns] | None:
         most = self._settings["max.batch.size"]
         if self._reading is not None:
             return self._snapshot_rows(most)
         if self._mode == "initial_only":
             self._stopping.wait(self._settings["poll.interval.ms"] / 1000)
             return None
+        if self._changes.reread is not None:
+            return self._reread(most)
+        if self._signals.blocking and self._changes.is_between and time.monotonic() >= self._retry_at_s:
+            self._begin_blocking()
+            return None
         if self._stream is None and not self._opened():
             return None
-        return self._changed(most)
+        return self._changed(most) if self._looked_for_signals() else None
 
-    def _snapshot_rows(self, most: int) -> list[SourceRecord]:
+    def _snapshot_rows(self, most: int) -> list[SourceRecord | SourceColumns] | None:
         assert self._reading is not None
         try:
-            found = list(islice(self._reading, most))
-        except ConnectError:
-            self._metrics.snapshot_ended(aborted=True)
-            raise
-        if len(found) < most:
+            found = self._reading.take(most)
+        except ConnectError as error:
+            self._ended(error)
+            return None
+        if self._reading.is_over:
             self._reading = None
             self._close_server()
             log.info("The snapshot is complete")
+            if self._signals.blocking:
+                self._signals.blocking = ()
+                self._changes.keep()
             if not found:  # something has to carry the place to go on from
                 found = [self._events.heartbeat()]
-            found[-1].source_offset = self._changes.position.offset(snapshot_completed=True)
+            found[-1] = with_offset(found[-1], self._changes.position.offset(snapshot_completed=True))
         return found
+
+    # -- what signals ask for
+
+    def _begin_blocking(self) -> None:
+        """Have the tables that a signal asked for read; the stream goes on behind them."""
+        self._hang_up()
+        try:
+            self._server = self._opened_server()
+            self._reading = Scan(Snapshot(*self._given(self._server), self._signals.blocking).records())
+        except ConnectError as error:
+            self._ended(error)
+
+    def _ended(self, error: ConnectError) -> None:
+        """A snapshot has failed: one of a signal begins anew where the server has gone away, and is given up otherwise."""
+        self._metrics.snapshot_ended(aborted=True)
+        self._notifications.tell(INITIAL, "ABORTED")
+        if not self._signals.blocking:
+            raise error
+        self._reading = None
+        if isinstance(error, ServerAwayError):
+            self._lost(error)
+            return
+        log.error("The snapshot that a signal asked for is ended: %s", error)
+        self._close_server()
+        self._signals.blocking = ()
+        self._changes.keep()
+
+    def _looked_for_signals(self) -> bool:
+        """Take what has come, and read what is to be read beside the stream; false where the server has gone away."""
+        try:
+            self._signals.look()
+            is_read_only = self._settings["read.only"]
+            self._signals.step(self._chunks, (lambda: self._asked_of().where()) if is_read_only else None)
+        except ServerAwayError as error:
+            self._lost(error)
+            return False
+        finally:
+            self._changes.keep()
+        if not self._signals.is_reading and self._asked is not None:
+            self._asked.close()
+            self._asked = None
+        return True
+
+    def _chunks(self) -> BinlogChunks:
+        return BinlogChunks(self._asked_of(), self._defined, self._moment)
+
+    def _asked_of(self) -> Server:
+        if self._asked is None:
+            server = self._opened_server()
+            if (server.variable("binlog_order_commits") or "ON").upper() == "OFF":
+                server.close()
+                raise ConnectError(
+                    "The server commits in another order than its binlog has (binlog_order_commits=OFF), and what is read "
+                    "beside the stream may be older than what the stream has told: SET GLOBAL binlog_order_commits = ON"
+                )
+            self._asked = server
+        return self._asked
+
+    def _defined(self, name: str) -> SqlTable | None:
+        schema, _, table = name.partition(".")
+        return self._changes.defined(self._asked_of(), TableId(schema, table))
+
+    def _moment(self) -> BinlogMoment:
+        return BinlogMoment("", 0, time.time_ns() // 1000, snapshot=INCREMENTAL)
+
+    def _captured(self) -> list[str]:
+        server = self._opened_server()
+        try:
+            named = (each for database in server.databases() for each in server.tables(database))
+            return [str(each) for each in named if self._events.selection.has_table(each)]
+        finally:
+            server.close()
+
+    def _where(self) -> Mapping[str, Any]:
+        return self._changes.position.offset()
+
+    # -- the stream
 
     def _opened(self) -> bool:
         """Begin to stream, again where the server had gone away."""
@@ -218,7 +349,7 @@ class BinlogSourceTask(SourceTask):
         try:
             server = self._opened_server()
             try:
-                refuse_purged(server, position)
+                start = start_of(server, position, self._filter)
                 has_names = (server.variable("binlog_row_metadata") or "").upper() == "FULL"
                 self._changes.connected(server.where().server_id, has_names=has_names, is_mariadb=server.is_mariadb)
             finally:
@@ -226,20 +357,24 @@ class BinlogSourceTask(SourceTask):
         except ServerAwayError as error:
             self._lost(error)
             return False
-        self._stream = BinlogStream(
+        self._stream = self._streamed(start)
+        self._metrics.is_connected = True
+        return True
+
+    def _streamed(self, start: Start) -> BinlogStream:
+        return BinlogStream(
             connection_settings(self._settings),
             self._server_id,
-            position.start,
+            start,
             is_mariadb=self.flavour == "mariadb",
             has_queries=self._settings["include.query"],
         )
-        self._metrics.is_connected = True
-        return True
 
     def _lost(self, error: ServerAwayError) -> None:
         """Hang up, and try again after a while, behind what was told."""
         log.warning("%s; trying again in %.0f s", error, RETRY_SECONDS)
         self._hang_up()
+        self._changes.lost()
         self._retry_at_s = time.monotonic() + RETRY_SECONDS
 
     def _changed(self, most: int) -> list[SourceRecord] | None:
@@ -251,8 +386,14 @@ class BinlogSourceTask(SourceTask):
                 if len(self._events_left) < most
                 else ()
             )
-            while self._events_left and len(changes.waiting) < most:
-                changes.take(self._events_left.popleft())
+            while changes.ready < most and changes.reread is None:
+                if changes.is_replaying:
+                    changes.replay()
+                elif self._events_left:
+                    changes.take(self._events_left.popleft())
+                else:
+                    break
+            changes.settle()
         except ServerAwayError as error:
             self._lost(error)
         if self._heartbeat_s and changes.is_between and time.monotonic() >= self._heartbeat_at_s:
@@ -260,8 +401,30 @@ class BinlogSourceTask(SourceTask):
                 self._beat()
             except ServerAwayError as error:
                 self._lost(error)
-        found, changes.waiting = changes.waiting, []
-        return found or None
+        return changes.taken() or None
+
+    def _reread(self, most: int) -> list[SourceRecord] | None:
+        """Read an XA transaction once more that is not in memory, while the stream waits."""
+        changes = self._changes
+        try:
+            if self._again is None:
+                if self._stream is not None:  # a server tells its binlog to one reader of an id
+                    self._stream.close()
+                    self._stream = None
+                self._events_left.clear()
+                assert changes.reread is not None
+                self._again = self._streamed(changes.reread)
+            if not self._events_left:
+                self._events_left.extend(self._again.read(self._settings["poll.interval.ms"] / 1000))
+            while self._events_left and changes.ready < most:
+                if changes.take_again(self._events_left.popleft()):
+                    self._events_left.clear()
+                    self._again.close()
+                    self._again = None
+                    break
+        except ServerAwayError as error:
+            self._lost(error)
+        return changes.taken() or None
 
     def _beat(self) -> None:
         """Say where reading is, and run what is to be run with it."""
@@ -281,6 +444,8 @@ class BinlogSourceTask(SourceTask):
         self._stopping.set()
         with self._turn:
             self._hang_up()
+            if hasattr(self, "_signals"):
+                self._signals.close()
             if hasattr(self, "_history"):
                 self._history.close()
 
@@ -290,9 +455,10 @@ class BinlogSourceTask(SourceTask):
             self._server = None
 
     def _hang_up(self) -> None:
-        if self._stream is not None:
-            self._stream.close()
-            self._stream = None
+        for each in (self._stream, self._again, self._asked):
+            if each is not None:
+                each.close()
+        self._stream = self._again = self._asked = None
         self._events_left.clear()
         if hasattr(self, "_metrics"):
             self._metrics.is_connected = False

@@ -1,0 +1,139 @@
+"""Tables read whole, one behind the other: their rows marked as Debezium marks them, counted, and told of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, Final, Protocol, TypeVar
+
+from ottla.connect import SourceColumns, SourceRecord
+from ottla.connectors.cdc.catalog import TableId
+from ottla.connectors.cdc.metrics import CaptureMetrics
+from ottla.connectors.cdc.notifications import INITIAL, Notifications
+
+__all__ = ["Piece", "RecordPiece", "Scan", "mark", "marks", "scanned", "with_offset"]
+
+Read = SourceRecord | SourceColumns
+_SOURCE: Final = 2
+_SNAPSHOT: Final = 4
+"""Where `source` is in an envelope, and `snapshot` in that."""
+
+
+class Piece(Protocol):
+    """Rows of one table that were read together, before it is known which of them are first and last."""
+
+    first: str
+    """What marks the first of them."""
+    last: str
+    """What marks the last of them, where it is the last of something: else `true`."""
+
+    @property
+    def count(self) -> int:
+        """Return how many they are."""
+        ...
+
+    def made(self) -> Iterator[Read]:
+        """Yield their records, or columns of them."""
+        ...
+
+
+@dataclass(slots=True)
+class RecordPiece:
+    """One row, whose record is made by now."""
+
+    record: SourceRecord
+    first: str = "true"
+    last: str = "true"
+
+    @property
+    def count(self) -> int:
+        """See `Piece`."""
+        return 1
+
+    def made(self) -> Iterator[Read]:
+        """See `Piece`."""
+        [found] = marks(1, self.first, self.last)
+        mark(self.record, found)
+        yield self.record
+
+
+def marks(count: int, first: str, last: str) -> list[str]:
+    """Return what marks each of so many rows; the first of all stays that where it is the last of its table, too."""
+    found = ["true"] * count
+    found[0] = first
+    if last == "last" or (last != "true" and found[-1] != "first"):
+        found[-1] = last
+    return found
+
+
+def mark(record: SourceRecord, found: str) -> None:
+    """Say in a row's record what it is of the snapshot."""
+    record.value.values[_SOURCE].values[_SNAPSHOT] = found
+
+
+class _Named(Protocol):
+    @property
+    def id(self) -> TableId: ...
+
+
+T = TypeVar("T", bound=_Named)
+
+
+def scanned(
+    tables: Sequence[T],
+    pieces: Callable[[T], Iterator[Piece]],
+    metrics: CaptureMetrics,
+    notifications: Notifications,
+) -> Iterator[Read]:
+    """Yield all rows, the first and the last of a table and of all marked as such; `pieces` reads a table."""
+    metrics.snapshot_began(len(tables))
+    tell, names = notifications.tell, [str(each.id) for each in tables]
+    tell(INITIAL, "STARTED")
+    tell(INITIAL, "DATA_COLLECTIONS_RESOLVED", tables=names)
+    waiting: Piece | None = None
+    for table in tables:
+        tell(INITIAL, "IN_PROGRESS", tables=names, current_collection_in_progress=table.id)
+        count = 0
+        for piece in pieces(table):
+            if waiting is None:
+                piece.first = "first"
+            else:
+                yield from waiting.made()
+                piece.first = "true" if count else "first_in_data_collection"
+            count += piece.count
+            waiting = piece
+            metrics.read(str(table.id), piece.count)
+        metrics.table_done()
+        done: dict[str, Any] = {"scanned_collection": table.id, "total_rows_scanned": count, "status": "SUCCEEDED"}
+        tell(INITIAL, "TABLE_SCAN_COMPLETED", tables=names, **done)
+        if waiting is not None and count:
+            waiting.last = "last_in_data_collection"
+    if waiting is not None:
+        waiting.last = "last"
+        yield from waiting.made()
+
+
+class Scan:
+    """Records that are taken some at a time, of which is known at once whether they were the last."""
+
+    def __init__(self, records: Iterator[Read]) -> None:
+        self._records = records
+        self._next: Read | None = None
+        self.is_over = False
+
+    def take(self, most: int) -> list[Read]:
+        """Return so many at most, columns counted as one, and see whether there are more; raises what reading raises."""
+        found = [] if self._next is None else [self._next]
+        found += islice(self._records, most - len(found))
+        self._next = next(self._records, None)
+        self.is_over = self._next is None
+        return found
+
+
+def with_offset(found: Read, offset: dict[str, Any]) -> Read:
+    """Return a record, or columns, with the place behind it."""
+    if isinstance(found, SourceColumns):
+        return replace(found, source_offset=offset)
+    found.source_offset = offset
+    return found
