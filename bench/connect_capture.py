@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable
 from functools import partial
@@ -11,12 +12,19 @@ from bench.connect_workers import OTTLA, Worker
 from tests.peer import debezium
 from tools.postgres import PASSWORD, USER, PostgresServer, missing, private_cluster
 
-__all__ = ["CAPTURES", "TUNED", "capture_steps"]
+__all__ = ["CAPTURES", "CAPTURE_LATENCY", "CAPTURE_MEMORY", "TUNED", "capture_steps"]
 
 SNAPSHOT_ROWS, STREAM_ROWS = 500_000, 200_000
 WHOLE = 2_000_000
 """Lines of a run of the usual size; rows are as many as lines are of that."""
 CAPTURES = ("captured snapshot, PostgreSQL", "captured inserts of one transaction, PostgreSQL")
+CAPTURE_LATENCY = "captured change, from its commit to its topic, p50"
+CAPTURE_MEMORY = "memory of a worker that has captured and does so still"
+CHANGES = 100
+"""Insertions one by one whose way is timed; the first tenth only warms up."""
+PAUSE_SECONDS = 0.05
+LOOK_SECONDS = 0.001
+LATE_SECONDS = 30.0
 PLAIN = {"key.converter.schemas.enable": "false", "value.converter.schemas.enable": "false"}
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 TUNED: dict[str, dict[str, str]] = {
@@ -90,4 +98,23 @@ def _measure(run: Run, worker: Worker, how: str, server: PostgresServer) -> None
             return max(0, run.end(topic) - first)
 
         run.add(worker, f"{CAPTURES[1]}, {how}", watch(worker, name, streamed, more, begun).rate)
+        run.add(worker, f"{CAPTURE_LATENCY}, {how}", _latency_ms(lambda at: insert(at, 1), first + more, streamed))
+        if how == "tuned":
+            run.add(worker, CAPTURE_MEMORY, worker.memory_mib())
     worker.delete(name)
+
+
+def _latency_ms(insert: Callable[[int], None], before: int, streamed: Callable[[], int]) -> float:
+    """Return how long a change takes to be in the topic, a pause between two of them."""
+    taken: list[float] = []
+    start = streamed()
+    for at in range(1, CHANGES + 1):
+        insert(before + at)
+        begun = time.monotonic()
+        while streamed() < start + at:
+            if time.monotonic() - begun > LATE_SECONDS:
+                raise RuntimeError(f"a change was not in its topic after {LATE_SECONDS:g} s")
+            time.sleep(LOOK_SECONDS)
+        taken.append((time.monotonic() - begun) * 1000)
+        time.sleep(PAUSE_SECONDS)
+    return statistics.median(taken[CHANGES // 10 :])

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ottla.broker import Node
-from ottla.broker.metrics import CLIENT_ID_CHARACTERS_MAX, CLIENTS_MAX, Traffic
+from ottla.broker.meters import CLIENT_ID_CHARACTERS_MAX, CLIENTS_MAX, Traffic
 from ottla.security import Operation, Resource
 from ottla.wire import Message, encode_request
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from ottla.base import ErrorCode
-from ottla.broker.metrics import Traffic
+from ottla.broker.meters import Traffic
 from ottla.security import Operation, Resource
 from ottla.wire import Codec, Message, encode_request, iter_batches
 from ottla.wire.messages import alter_client_quotas as quotas

@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["LATENCY_BUCKETS", "ClientTraffic", "Counter", "Latency", "RequestTimes", "TopicTraffic", "bucket_limit_us"]
+__all__ = [
+    "CLIENTS_MAX",
+    "CLIENT_ID_CHARACTERS_MAX",
+    "LATENCY_BUCKETS",
+    "ClientTraffic",
+    "Counter",
+    "Latency",
+    "RequestTimes",
+    "TopicTraffic",
+    "Traffic",
+    "bucket_limit_us",
+]
 
 STEP_BITS: Final = 2
 """Four buckets per power of two of microseconds: a quantile is off by less than a fifth."""
 LATENCY_BUCKETS: Final = 31 << STEP_BITS
 """Up to half an hour; what takes longer is in the last."""
+
+CLIENTS_MAX: Final = 1000
+"""Clients of topics that are counted apart; of more, those that have moved least lately are counted together."""
+CLIENTS_KEPT: Final = CLIENTS_MAX * 7 // 8
+CLIENT_ID_CHARACTERS_MAX: Final = 255
+"""Longer client ids are told apart by their beginning."""
 
 
 class Counter:
@@ -130,3 +147,72 @@ class TopicTraffic:
         self.fetches += other.fetches
         self.failed_produces += other.failed_produces
         self.failed_fetches += other.failed_fetches
+
+
+class Traffic:
+    """What goes in and out, topic by topic, and what the topics that are gone have counted (`BrokerTopicMetrics`)."""
+
+    def __init__(self) -> None:
+        self.by_topic: dict[str, TopicTraffic] = {}
+        self.elsewhere = TopicTraffic()
+        """Of topics that are gone, or that never were here."""
+
+        self.replication_bytes_out = 0
+        self.folded = ClientTraffic()
+        """Of clients that are not counted apart any more, their topics gone or too many others busier."""
+        self._clients = 0
+
+    def of(self, topic: str) -> TopicTraffic:
+        """Return a topic's counters, made on first use."""
+        return self.by_topic.setdefault(topic, TopicTraffic())
+
+    def forget(self, topic: str) -> None:
+        """Stop counting a topic that is gone; what it has counted stays in the sum."""
+        found = self.by_topic.pop(topic, None)
+        if found is not None:
+            self.elsewhere.add(found)
+            for client in found.clients.values():
+                self._fold(client)
+            self._clients -= len(found.clients)
+            found.clients.clear()
+
+    def client(self, topic: TopicTraffic, client_id: str, principal: str) -> ClientTraffic:
+        """Return what counts a client of a topic, made where there is none yet."""
+        try:  # for each request: the subscript is quicker than `get`
+            return topic.clients[client_id, principal]
+        except KeyError:
+            return self._begun(topic, client_id[:CLIENT_ID_CHARACTERS_MAX], principal)
+
+    def _begun(self, topic: TopicTraffic, client_id: str, principal: str) -> ClientTraffic:
+        """Begin to count a client, but for one that is known by the beginning of its long id."""
+        key = client_id, principal
+        found = topic.clients.get(key)
+        if found is None:
+            if self._clients >= CLIENTS_MAX:
+                self._forget_idle()
+            topic.clients[key] = found = ClientTraffic()
+            self._clients += 1
+        return found
+
+    def _fold(self, client: ClientTraffic) -> None:
+        self.folded.bytes_in += client.bytes_in
+        self.folded.bytes_out += client.bytes_out
+        self.folded.messages_in += client.messages_in
+
+    def _forget_idle(self) -> None:
+        """Count an eighth of all clients together from now on: those that have moved least since this was last done."""
+        found = [(topic, key, each) for topic in self.by_topic.values() for key, each in topic.clients.items()]
+        found.sort(key=lambda each: each[2].bytes_in + each[2].bytes_out - each[2].moved_before, reverse=True)
+        for topic, key, each in found[CLIENTS_KEPT:]:
+            self._fold(each)
+            del topic.clients[key]
+        for _, _, each in found[:CLIENTS_KEPT]:
+            each.moved_before = each.bytes_in + each.bytes_out
+        self._clients = min(len(found), CLIENTS_KEPT)
+
+    def sum(self) -> TopicTraffic:
+        """Return what was counted in all."""
+        total = TopicTraffic()
+        for each in (self.elsewhere, *self.by_topic.values()):
+            total.add(each)
+        return total

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from ottla.broker.controller.duties import ControllerDuties
     from ottla.broker.coordinators.group_coordinator import GroupCoordinator
     from ottla.broker.coordinators.transaction_coordinator import TransactionCoordinator
-    from ottla.broker.metrics import Metrics, Traffic
+    from ottla.broker.meters import Traffic
+    from ottla.broker.metrics import Metrics
     from ottla.broker.quorum.driver import Quorum
     from ottla.broker.quotas import Quotas
     from ottla.broker.replicas.confirmation import Confirmation

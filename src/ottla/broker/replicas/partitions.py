@@ -25,7 +25,7 @@ from ottla.base import (
     Uuid,
 )
 from ottla.broker.configuration import Configuration
-from ottla.broker.metrics import Traffic
+from ottla.broker.meters import Traffic
 from ottla.broker.replicas.failures import Failures
 from ottla.broker.replicas.leader_lease import LeaderLease
 from ottla.broker.replicas.local_partition import LocalPartition
