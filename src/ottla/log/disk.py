@@ -93,6 +93,13 @@ class File(Protocol):
         """Let the descriptor go; the file may be used again."""
         ...
 
+    def rename(self, target: str) -> None:
+        """Give the file another name in its folder, and `path` with it, also while other threads open it.
+
+        As `Disk.rename`. Who opens it meanwhile gets this file, and never another one that takes its old name.
+        """
+        ...
+
     def release(self) -> None:
         """Called when the file is removed: its descriptor goes with the last one who still refers to this object."""
         ...

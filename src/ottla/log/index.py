@@ -157,6 +157,14 @@ class Index:
             self._file.close()
             self._file = None
 
+    def rename(self, path: str) -> None:
+        """Give the file another name, also while it is read, where `file` has been asked for before."""
+        if self._file is None:
+            self._disk.rename(self.path, path)
+        else:
+            self._file.rename(path)
+        self.path = path
+
     def moved(self, path: str) -> None:
         """Follow a rename."""
         self.path = path

@@ -32,7 +32,6 @@ from ottla.log.types import (
     AbortedTransaction,
     AppendInfo,
     AppendOrigin,
-    CleanedGroup,
     LogSlice,
     RecoveryReport,
     TimestampOffset,
@@ -594,15 +593,10 @@ class Log:
         self.producers.expire(now_ms)
         return [] if self._parts.flushing else self._parts.trash.take_due(now_ms)
 
-    def swap_in(self, group: CleanedGroup, now_ms: int) -> None:
-        """Put a cleaned segment in the place of those that it was made from; never while a flush is running.
-
-        Whole or not at all: raises StorageError where nothing has changed. What the disk does not do at once, it does before
-        a truncation or retention, or with the next housekeeping.
-        """
-        assert not self._parts.flushing, f"{self.name} is being flushed"
-        self._parts.pay(now_ms, self.config.file_delete_delay_ms)
-        self._parts.swap_in(group, now_ms, self.config.file_delete_delay_ms)
+    @property
+    def exchanges(self) -> Segments:
+        """What puts cleaned segments in place; see `Installation`."""
+        return self._parts
 
     def _set_aside(self, count: int) -> None:
         self._parts.set_aside(count, self._now_ms, self.config.file_delete_delay_ms)

@@ -52,6 +52,14 @@ class Cut(NamedTuple):
     max_timestamp_offset: int
 
 
+class _Place(NamedTuple):
+    """Where a file of a segment is, what renames it, and what notes that it has been renamed."""
+
+    path: str
+    rename: Callable[[str], None]
+    moved: Callable[[str], None]
+
+
 class Segment:
     """A segment. Its end is `size`: bytes beyond it in the file (preallocated) mean nothing."""
 
@@ -427,17 +435,18 @@ class Segment:
 
     def paths(self) -> list[str]:
         """Return the segment's files, the data first."""
-        return [path for path, _ in self._places()]
+        return [each.path for each in self._places()]
 
-    def _places(self) -> list[tuple[str, Callable[[str], None]]]:
-        """Return where each file is, and what notes that it is elsewhere, the data first."""
-        places: list[tuple[str, Callable[[str], None]]] = [
-            (self.file.path, self._file_moved),
-            (self.offset_index.path, self.offset_index.moved),
-            (self.time_index.path, self.time_index.moved),
+    def _places(self) -> list[_Place]:
+        """Return where each file is, the data first."""
+        offsets, times, transactions = self.offset_index, self.time_index, self.transactions
+        places = [
+            _Place(self.file.path, self.file.rename, self._file_moved),
+            _Place(offsets.path, offsets.rename, offsets.moved),
+            _Place(times.path, times.rename, times.moved),
         ]
-        if self.transactions.has_file:
-            places.append((self.transactions.path, self.transactions.moved))
+        if transactions.has_file:
+            places.append(_Place(transactions.path, transactions.rename, transactions.moved))
         return places
 
     def _file_moved(self, path: str) -> None:
@@ -455,12 +464,12 @@ class Segment:
         data goes first: without it what is left is no segment. After an error this may be tried again. Where there is no
         room for a name, a file goes at once.
         """
-        for path, moved in self._places():
+        for path, rename, moved in self._places():
             if path.endswith(DELETED):
                 continue
             if self._disk.exists(path):
                 try:
-                    self._disk.rename(path, path + mark + DELETED)
+                    rename(path + mark + DELETED)
                 except NoSpaceError:
                     self._disk.unlink(path)
             moved(path + mark + DELETED)
@@ -470,22 +479,29 @@ class Segment:
 
     def end_names(self, end: str) -> None:
         """Know the files by their plain names with this behind, as whoever renamed them says."""
-        for path, moved in self._places():
+        for path, _, moved in self._places():
             moved(path + end)
 
+    def find_files(self) -> None:
+        """Make sure that the files are there, so that they may be renamed while others read them; raises StorageError."""
+        self.offset_index.file()
+        self.time_index.file()
+        assert self.transactions.aborted is not None  # read now: its file is found by its name alone
+
     def take_names(self, end: str) -> None:
-        """Give the files their plain names, without this ending, the data first. After an error this may be tried again."""
-        for path, moved in self._places():
+        """Give the files their plain names, without this ending, the data first. After an error this may be tried again.
+
+        Others may read them meanwhile, once `find_files` has been called.
+        """
+        for path, rename, _ in self._places():
             if path.endswith(end):
-                plain = path.removesuffix(end)
-                self._disk.rename(path, plain)
-                moved(plain)
+                rename(path.removesuffix(end))
 
     def moved(self, folder: str) -> None:
         """Follow a rename of the folder."""
         self.folder = folder
         self.transactions.path = join(folder, self.transactions.path.rpartition("/")[2])
-        for path, moved in self._places():
+        for path, _, moved in self._places():
             moved(join(folder, path.rpartition("/")[2]))
 
     def remove(self) -> None:
