@@ -65,8 +65,11 @@ class File(Protocol):
         """Return `size` bytes from `position`; fewer only where the file ends."""
         ...
 
-    def pread_nowait(self, position: int, size: int) -> bytes | None:
-        """As `pread`, but only from memory: None where any of it would have to come from the device."""
+    def pread_nowait(self, position: int, size: int) -> Buffer | None:
+        """As `pread`, but only from memory: None where any of it would have to come from the device.
+
+        What is returned is the caller's own.
+        """
         ...
 
     def pwrite(self, position: int, *buffers: Buffer) -> None:
@@ -124,7 +127,7 @@ class HeldFile(Protocol):
         """As `File.pread`; may run on any thread."""
         ...
 
-    def pread_nowait(self, position: int, size: int) -> bytes | None:
+    def pread_nowait(self, position: int, size: int) -> Buffer | None:
         """As `File.pread_nowait`."""
         ...
 

@@ -118,6 +118,25 @@ class Index:
                 return each
         return self._floor(key)
 
+    def above(self, key: int) -> Pair | None:
+        """Return the entry with the smallest key above this one, where it lies in the block that was read last."""
+        kept = self._block
+        if kept is None:
+            return None
+        size, unpack = self._entry.size, self._entry.unpack_from
+        data = kept[1]
+        low, high = 0, len(data) // size
+        while low < high:
+            middle = (low + high) // 2
+            if unpack(data, middle * size)[0] <= key:
+                low = middle + 1
+            else:
+                high = middle
+        if not 0 < low < len(data) // size:
+            return None
+        found, value = unpack(data, low * size)
+        return found, value
+
     def count_below(self, value: int, *, field: int) -> int:
         """Return how many entries have a key (field 0) or value (field 1) below `value`; they come first."""
         for at in range(len(self._pending), 0, -1):

@@ -229,7 +229,7 @@ class OsFile:
         self._used = True
         return _read(descriptor, self.path, position, size)
 
-    def pread_nowait(self, position: int, size: int) -> bytes | None:
+    def pread_nowait(self, position: int, size: int) -> Buffer | None:
         """See `File.pread_nowait`."""
         descriptor = self._descriptor or self._open()
         self._used = True
@@ -346,7 +346,7 @@ class OsHeldFile:
         """See `HeldFile.pread`."""
         return _read(self._descriptor, self._file.path, position, size)
 
-    def pread_nowait(self, position: int, size: int) -> bytes | None:
+    def pread_nowait(self, position: int, size: int) -> Buffer | None:
         """See `HeldFile.pread_nowait`."""
         return _read_nowait(self._descriptor, self._file.path, position, size)
 
@@ -462,7 +462,7 @@ def _read(descriptor: _Descriptor, path: str, position: int, size: int) -> bytes
     return data
 
 
-def _read_nowait(descriptor: _Descriptor, path: str, position: int, size: int) -> bytes | None:
+def _read_nowait(descriptor: _Descriptor, path: str, position: int, size: int) -> Buffer | None:
     data = bytearray(size)
     try:
         count = os.preadv(descriptor.fd, [data], position, os.RWF_NOWAIT)
@@ -472,7 +472,7 @@ def _read_nowait(descriptor: _Descriptor, path: str, position: int, size: int) -
         if error.errno in CANNOT_SAY:
             return _read(descriptor, path, position, size)
         raise _failed(path, error) from error
-    return bytes(data) if count == size else None
+    return data if count == size else None
 
 
 def _failed(path: str, error: OSError) -> StorageError:

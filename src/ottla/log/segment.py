@@ -324,6 +324,12 @@ class Segment:
             return BatchAt(positions[at], positions[at + 1] if at + 1 < len(positions) else self.size)
         entry = self.offset_index.floor(offset - self.base_offset)
         if entry is not None:
+            # the entry is of the batch that ends at the offset, or before it
+            behind = self.offset_index.above(entry[0]) if self.base_offset + entry[0] < offset else None
+            if behind is not None and behind[1] - entry[1] > HEAD_BYTES:
+                found = self._at_entry(behind, offset, self.base_offset + entry[0])
+                if found is not None:
+                    return found
             try:
                 return self._step_to(offset, entry[1], self.base_offset + entry[0])
             except (
@@ -331,6 +337,21 @@ class Segment:
             ):  # a wrong entry costs time; where the batches themselves are wrong, the walk below says so
                 pass
         return self._step_to(offset, 0)
+
+    def _at_entry(self, entry: tuple[int, int], offset: int, before: int) -> BatchAt | None:
+        """Return the batch of an index entry where it has this offset, and the batch of the entry before ends at `before`.
+
+        With batches above `index.interval.bytes` it has: one short read less than from the entry before.
+        """
+        position = entry[1]
+        data = self.file.pread(position, _HEAD_END)
+        if len(data) < _HEAD_END:
+            return None
+        base_offset, length, last_delta = _HEAD.unpack(data)
+        end = position + LENGTH_END + length
+        is_batch = length >= BATCH_OVERHEAD - LENGTH_END and end <= self.size
+        is_entrys = before < base_offset <= offset and base_offset + last_delta == self.base_offset + entry[0]
+        return BatchAt(position, end) if is_batch and is_entrys else None
 
     def _step_to(self, offset: int, position: int, first_offset: int = -1) -> BatchAt | None:
         """Return the first batch from `position` on that has a record at `offset` or after it.
