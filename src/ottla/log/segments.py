@@ -15,7 +15,8 @@ from bisect import bisect_left, bisect_right
 from itertools import pairwise
 
 from ottla.base import Offset, StorageError
-from ottla.log.disk import Disk
+from ottla.log.disk import Disk, join
+from ottla.log.flush_mark import FLUSH_MARK_FILE
 from ottla.log.producer_state import ProducerState
 from ottla.log.segment import Cut, Segment
 from ottla.log.swap import Swap
@@ -31,6 +32,7 @@ class Segments:
     __slots__ = (
         "_disk",
         "_gone",
+        "_has_marks",
         "_mutex",
         "_promised",
         "_state",
@@ -65,6 +67,8 @@ class Segments:
         """What kept them from it."""
         self.generation = 0
         """A number that is another one where no promise of before holds any more."""
+        self._has_marks = False
+        """True where flush marks may name what was cut off since."""
         self._gone: list[Segment] = []
         self._promised: Swap | None = None
         """What a start would complete, and memory does not have yet."""
@@ -99,14 +103,14 @@ class Segments:
         self._gone = self.all[count:]
         del self.all[count:], self.bases[count:]
         self.all[-1].cut(cut)
-        self.unsettled = True
+        self.unsettled = self._has_marks = True
 
     def restart(self, base_offset: int, now_ms: int, preallocate: int) -> None:
         """Go on with one empty segment, or change nothing."""
         draft = Segment.draft(self._disk, self.folder, base_offset, now_ms, preallocate=preallocate)
         self._gone = list(self.all)
         self.all[:], self.bases[:] = [draft], [base_offset]
-        self.unsettled = True
+        self.unsettled = self._has_marks = True
 
     def set_aside(self, count: int, now_ms: int, delay_ms: int) -> None:
         """Take the oldest segments out, one by one; their files go after the delay. May be tried again after an error."""
@@ -199,6 +203,9 @@ class Segments:
             else:
                 gone[-1].remove()
             gone.pop()
+        if self._has_marks:
+            self._disk.unlink(join(self.folder, FLUSH_MARK_FILE))
+            self._has_marks = False
         # before the cut and the new segment: were they back after a power failure, there would be a gap
         self._disk.fsync_dir(self.folder)
         self.all[-1].settle()
