@@ -139,8 +139,9 @@ class Log:
         rng: Rng | None = None,
         progress: Progress | None = None,
         recovered: RecoveryReport | None = None,
+        is_missing: bool = False,
     ) -> Log:
-        """Open the log in a folder, making both where they are missing.
+        """Open the log in a folder, making both where they are missing, which with `is_missing` is known of both.
 
         After a clean end (`clean`) nothing is scanned; otherwise `recover` runs first, or has run (`recovered`). With a
         `topic_id`, a log without `partition.metadata` gets one. `rng` draws `segment.jitter.ms`.
@@ -156,6 +157,7 @@ class Log:
             topic_id=topic_id,
             recovered=recovered,
             progress=progress,
+            is_missing=is_missing,
         )
         return cls(
             disk,

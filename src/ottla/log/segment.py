@@ -125,7 +125,20 @@ class Segment:
         except StorageError:
             _discard(disk, file)
             raise
-        return cls(disk, folder, base_offset, {}, now_ms, file)
+        return cls._empty(disk, folder, base_offset, now_ms, file)
+
+    @classmethod
+    def first(cls, disk: Disk, folder: str, base_offset: int, now_ms: int) -> Segment:
+        """Make the first segment in a folder that nothing is in; raises StorageError."""
+        file = disk.open(join(folder, file_name(base_offset, LOG)), create=True)
+        return cls._empty(disk, folder, base_offset, now_ms, file)
+
+    @classmethod
+    def _empty(cls, disk: Disk, folder: str, base_offset: int, now_ms: int, file: File) -> Segment:
+        segment = cls(disk, folder, base_offset, {}, now_ms, file)
+        segment.offset_index.create()
+        segment.time_index.create()
+        return segment
 
     @classmethod
     def create(cls, disk: Disk, folder: str, base_offset: int, now_ms: int, *, preallocate: int = 0) -> Segment:
@@ -146,11 +159,9 @@ class Segment:
         return segment
 
     def place(self) -> None:
-        """Give a draft its files and its name, the data last: indexes without it are no segment. May be tried again."""
+        """Give a draft its name. May be tried again after an error."""
         path = self.file.path
         if path.endswith(TEMPORARY):
-            self.offset_index.create()
-            self.time_index.create()
             self._disk.unlink(self.transactions.path)  # of a segment that was here, and could not be removed whole
             target = path.removesuffix(TEMPORARY)
             self._disk.rename(path, target)
@@ -225,6 +236,8 @@ class Segment:
         self.index_time()
         self.settle()
         self._cut_file()
+        self.offset_index.file()  # a clean start takes a missing one for damage
+        self.time_index.file()
         self._recent_offsets = self._recent_positions = None
         self.offset_index.close()
         self.time_index.close()
