@@ -310,6 +310,11 @@ class FaultyFile:
         """See `File.fileno`."""
         return -1
 
+    def rename(self, target: str) -> None:
+        """See `File.rename`."""
+        self._disk.rename(self.path, target)
+        self.path = target
+
     def release(self) -> None:
         """See `File.release`."""
         self.file.release()

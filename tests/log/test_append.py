@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.base import CorruptionError, ErrorCode, KafkaError, StorageError
+from ottla.base import CorruptionError, ErrorCode, KafkaError, StorageError, Uuid
 from ottla.log import AppendOrigin, File, Log, LogConfig, NoSpaceError, OsDisk
 from ottla.wire import iter_batches, validate_batches
 from tests.log.records import NOW, batch, records_of, values
@@ -165,3 +165,18 @@ def test_a_log_whose_first_batch_is_damaged_says_so_at_the_next_append(tmp_path:
         file.write(b"\x63")
     with pytest.raises(CorruptionError, match="position 0"):
         log.append(batch([b"b"]), now_ms=NOW)
+
+
+def test_a_new_log_is_two_files_until_an_index_has_something_to_say(tmp_path: Path) -> None:
+    folder = tmp_path / "t-0"
+    topic_id = Uuid(bytes(range(16)))
+    log = Log.open(OsDisk(), str(folder), LogConfig(), now_ms=NOW, topic_id=topic_id, is_missing=True)
+    log.append(batch([b"a"]), leader_epoch=0, now_ms=NOW)
+    assert sorted(each.suffix for each in folder.iterdir()) == [".log", ".metadata"]
+    killed = Log.open(OsDisk(), str(folder), LogConfig(), now_ms=NOW, topic_id=topic_id)
+    assert values(killed.read(0, max_bytes=1000)) == [b"a"]
+    killed.close()
+    assert {".index", ".timeindex"} < {each.suffix for each in folder.iterdir()}
+    clean = Log.open(OsDisk(), str(folder), LogConfig(), now_ms=NOW, clean=True)
+    assert values(clean.read(0, max_bytes=1000)) == [b"a"]
+    assert clean.offset_for_timestamp(NOW) is not None

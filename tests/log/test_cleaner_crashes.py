@@ -72,7 +72,7 @@ def killed_at(bench: Bench, crash_at: int) -> bool:
     log = bench.log
     log._disk = log._durability._disk = disk  # the process that cleans, swaps and dies
     for segment in log.segments:
-        segment._disk = disk
+        segment._disk = segment.file._disk = disk  # type: ignore[attr-defined]
     try:
         result = clean(disk, plan)
         assert result.groups and install(disk, log, plan, result, now_ms=bench.now)

@@ -65,12 +65,14 @@ def test_what_was_appended_after_the_flush_is_cut_where_it_is_torn(tmp_path: Pat
     assert again.log_end_offset == 5 and everything(again) == contents(5)
 
 
-def test_a_mark_counts_no_more_when_its_batch_was_truncated(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_new_epoch", [True, False])
+def test_a_mark_counts_no_more_when_its_batch_was_truncated(tmp_path: Path, is_new_epoch: bool) -> None:
     log = written(tmp_path / "t-0", 4)
     log.flush()
+    epoch = 7 if is_new_epoch else log.leader_epochs.latest
     log.truncate_to(1)
     for at in range(4):
-        log.append(bytearray(_other(at)), leader_epoch=7, now_ms=1)
+        log.append(bytearray(_other(at)), leader_epoch=epoch, now_ms=1)
     log.abandon()
     assert flushed_end(OsDisk(), str(tmp_path / "t-0")) == 0
     path = tmp_path / "t-0" / f"{ZERO}.log"

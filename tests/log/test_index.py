@@ -134,3 +134,60 @@ def test_who_reads_on_takes_few_reads_of_an_index(tmp_path: Path) -> None:
     for at in range(0, 5120, 8):
         assert index.floor(at) == (at, 100 * at)
     assert len(disk.calls) < 20
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_batch_of_an_offset_is_found_whatever_the_sizes_of_batches(tmp_path: Path, seed: int) -> None:
+    rng = Random(seed)
+    log = Log.open(OsDisk(), f"{tmp_path}/t-0", LogConfig(index_interval_bytes=4096), now_ms=NOW, clean=True)
+    wanted: list[tuple[int, int]] = []
+    position = 0
+    for _ in range(300):
+        size = rng.choice((10, 100, 5000, 20_000))
+        data = batch([b"v" * size] * rng.randrange(1, 4), timestamp=NOW)
+        first = log.append(data, leader_epoch=0, now_ms=NOW).first_offset
+        wanted += [(position, position + len(data))] * (log.log_end_offset - first)
+        position += len(data)
+    log.roll(NOW)
+    segment = log.segments[0]
+    for offset, found in enumerate(wanted):
+        assert segment.locate(offset) == found
+    for offset in rng.sample(range(len(wanted)), 200):
+        assert segment.locate(offset) == wanted[offset]
+    assert segment.locate(len(wanted)) is None
+
+
+def test_who_reads_on_through_large_batches_takes_one_short_read_to_find_each(tmp_path: Path) -> None:
+    disk = FailingDisk(OsDisk())
+    log = Log.open(disk, f"{tmp_path}/t-0", LogConfig(), now_ms=NOW, clean=True)
+    for _ in range(100):
+        log.append(batch([b"v" * 8_000] * 2, timestamp=NOW), leader_epoch=0, now_ms=NOW)
+    log.roll(NOW)
+    log.read(0, max_bytes=1)
+    disk.watch(only="pread")
+    for at in range(4, 100, 4):
+        found = log.read(2 * at, max_bytes=64_000, min_one_batch=True)
+        assert found.position == at * log.segments[0].size // 100
+    assert len(disk.calls) < 24 + 6  # the index's block besides
+
+
+def test_a_wrong_entry_at_a_large_batch_leads_past_no_record(tmp_path: Path) -> None:
+    """Also where what lies at the wrong place looks like a batch that has the offset."""
+    log = Log.open(OsDisk(), f"{tmp_path}/t-0", LogConfig(), now_ms=NOW, clean=True)
+    decoy = bytes(batch([b"decoy"] * 9, base_offset=3))
+    for at in range(10):
+        log.append(batch([b"%d" % at + b"v" * 9000 + decoy * 90], timestamp=NOW), leader_epoch=0, now_ms=NOW)
+    log.roll(NOW)
+    segment = log.segments[0]
+    places = [segment.locate(offset) for offset in range(10)]
+    path = tmp_path / "t-0" / "00000000000000000000.index"
+    whole = path.read_bytes()
+    inside = segment.file.pread(0, segment.size).index(decoy, places[5].position)  # type: ignore[union-attr]
+    for at in range(len(whole) // 8):
+        data = bytearray(whole)
+        data[8 * at + 4 : 8 * at + 8] = inside.to_bytes(4, "big")
+        path.write_bytes(data)
+        segment.close()
+        for offset in range(10):
+            found = segment.locate(offset)
+            assert found == places[offset] or (found is not None and offset == found.position)

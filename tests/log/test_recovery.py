@@ -158,7 +158,7 @@ def test_preallocated_files_of_a_killed_process_count_only_as_far_as_they_were_w
         (newest.with_suffix(".index"), 10_000),
         (newest.with_suffix(".timeindex"), 12_000),
     ):
-        with path.open("r+b") as file:
+        with path.open("ab") as file:
             file.truncate(size)
     assert everything(opened(folder)) == contents(12)
 

@@ -386,6 +386,11 @@ class SimFile:
         """Return what the path names now."""
         return SimHeldFile(self._disk, self._opened())
 
+    def rename(self, target: str) -> None:
+        """Rename it, and know it by that name."""
+        self._disk.rename(self.path, target)
+        self.path = target
+
     def release(self) -> None:
         """Whoever refers to this file goes on reading what the path named."""
 

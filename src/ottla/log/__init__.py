@@ -2,12 +2,12 @@
 
 A `Log` is a folder of segments with their indexes, the leader epochs and the producers' state: append, read, look up,
 truncate, roll, retain, recover. Compaction plans (`plan_cleaning`), works in another process (`clean`) and puts in place
-(`install`). A `LogDir` is one entry of `log.dirs`: its identity, its lock, its checkpoints and the logs in it. Everything
-reaches the file system through a `Disk`; only `os_disk.py` touches the operating system. No call here waits for anything
-but the disk, and those that fsync say so: the shell runs them on a thread.
+(`Installation`). A `LogDir` is one entry of `log.dirs`: its identity, its lock, its checkpoints and the logs in it.
+Everything reaches the file system through a `Disk`; only `os_disk.py` touches the operating system. No call here waits for
+anything but the disk, and those that fsync say so: the shell runs them on a thread.
 """
 
-from ottla.log.cleanable import Cleanable, CleanerBuffers, cleanable, install, is_as_planned, plan_cleaning
+from ottla.log.cleanable import Cleanable, CleanerBuffers, cleanable, is_as_planned, plan_cleaning
 from ottla.log.cleaner import clean
 from ottla.log.cleaning_plan import CleaningAborted, CleaningPlan, CleaningResult
 from ottla.log.config import LogConfig
@@ -25,6 +25,7 @@ from ottla.log.disk import (
     replace_file,
 )
 from ottla.log.flush_mark import flushed_end
+from ottla.log.installation import Installation, install
 from ottla.log.log import Log
 from ottla.log.log_dir import FoundLog, LogDir, LogDirLockedError, delete_folder
 from ottla.log.names import is_stray_folder
@@ -60,6 +61,7 @@ __all__ = [
     "FileLock",
     "FoundLog",
     "HeldFile",
+    "Installation",
     "Log",
     "LogConfig",
     "LogDir",

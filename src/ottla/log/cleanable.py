@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
-from ottla.base import Offset, StorageError
-from ottla.log.cleaning_plan import CleaningPlan, CleaningResult, LastOfProducer, Source
+from ottla.base import Offset
+from ottla.log.cleaning_plan import CleaningPlan, LastOfProducer, Source
 from ottla.log.config import INT64_MAX
-from ottla.log.disk import Disk
 from ottla.log.log import Log
-from ottla.log.names import CLEANED
 from ottla.log.segment import Segment
-from ottla.log.swap import cleaned_files
-from ottla.log.types import CleanedGroup
 
-__all__ = ["Cleanable", "CleanerBuffers", "cleanable", "install", "is_as_planned", "plan_cleaning"]
+__all__ = ["Cleanable", "CleanerBuffers", "cleanable", "is_as_planned", "plan_cleaning"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,30 +130,3 @@ def is_as_planned(log: Log, plan: CleaningPlan) -> bool:
     planned = [(each.base_offset, each.size) for each in plan.sources]
     is_same = log.truncations == plan.truncations and log.folder == plan.folder and segments == planned
     return is_same and log.is_settled
-
-
-def install(disk: Disk, log: Log, plan: CleaningPlan, result: CleaningResult, *, now_ms: int) -> bool:
-    """Put what a cleaning wrote in place; False, and its files are gone, where the log has changed since.
-
-    In the order of offsets: a tombstone must not go before the values that it deletes. Each segment whole or not at all;
-    where one cannot be put in place, those before it are, and the others are given up. Not during a flush. Raises
-    StorageError.
-    """
-    if not is_as_planned(log, plan):
-        _give_up(disk, plan, result.groups)
-        return False
-    for at, group in enumerate(result.groups):
-        try:
-            log.swap_in(group, now_ms)
-        except StorageError:
-            with suppress(StorageError):  # the next cleaning writes over them, or a start removes them
-                _give_up(disk, plan, result.groups[at:])
-            raise
-    log.cleaned_to = max(log.cleaned_to, result.cleaned_to)
-    return True
-
-
-def _give_up(disk: Disk, plan: CleaningPlan, groups: Sequence[CleanedGroup]) -> None:
-    for group in groups:
-        for path in cleaned_files(plan.folder, group):
-            disk.unlink(path + CLEANED)

@@ -1,7 +1,7 @@
 """One cleaning of one log: the dirty section's latest offsets, then the segments written again without what is superseded.
 
 It reads segments that no longer change and writes `.cleaned` files beside them, durably, so that it can run in another
-process; `Log.swap_in` puts them in place. Everything that it is told is in the `CleaningPlan`, and its answer is small.
+process; `Installation` puts them in place. Everything that it is told is in the `CleaningPlan`, and its answer is small.
 The lease is a file that the plan's maker created: when it is gone, so is the wish for this cleaning.
 """
 

@@ -65,8 +65,11 @@ class File(Protocol):
         """Return `size` bytes from `position`; fewer only where the file ends."""
         ...
 
-    def pread_nowait(self, position: int, size: int) -> bytes | None:
-        """As `pread`, but only from memory: None where any of it would have to come from the device."""
+    def pread_nowait(self, position: int, size: int) -> Buffer | None:
+        """As `pread`, but only from memory: None where any of it would have to come from the device.
+
+        What is returned is the caller's own.
+        """
         ...
 
     def pwrite(self, position: int, *buffers: Buffer) -> None:
@@ -93,6 +96,13 @@ class File(Protocol):
         """Let the descriptor go; the file may be used again."""
         ...
 
+    def rename(self, target: str) -> None:
+        """Give the file another name in its folder, and `path` with it, also while other threads open it.
+
+        As `Disk.rename`. Who opens it meanwhile gets this file, and never another one that takes its old name.
+        """
+        ...
+
     def release(self) -> None:
         """Called when the file is removed: its descriptor goes with the last one who still refers to this object."""
         ...
@@ -117,7 +127,7 @@ class HeldFile(Protocol):
         """As `File.pread`; may run on any thread."""
         ...
 
-    def pread_nowait(self, position: int, size: int) -> bytes | None:
+    def pread_nowait(self, position: int, size: int) -> Buffer | None:
         """As `File.pread_nowait`."""
         ...
 

@@ -158,6 +158,8 @@ class Durability:
             _close(identity)
             self._is_new = False
         self._marks.leave(self._disk, parts.folder, mark)
+        if generation != self._generation:  # truncated meanwhile, and the mark was taken back before it was left
+            self._marks.take_back(self._disk, parts.folder)
         self._flushed = (generation, end)
 
     def _identity_files(self, topic_id: Uuid | None) -> list[File]:

@@ -2,8 +2,8 @@
 
 Recovery points are stored once a minute. What was fsynced after that would be cut by a recovery that meets damage in it,
 as if it were a torn tail. So each flush leaves a mark, which costs a write and no fsync: whatever of it survives was true
-when it was written. A mark counts only while the log has the batch that it names in its place. After a truncation
-another batch is there, or none, so that nobody has to take a mark back.
+when it was written. A mark counts only while the log has the batch that it names in its place. A truncation takes the
+marks back before anything is appended: a batch of the same epoch, in the same place, would pass for the one that was there.
 """
 
 from __future__ import annotations
@@ -74,6 +74,11 @@ class FlushMarks:
             finally:
                 file.close()
             self._last, self._count = mark, self._count + 1
+
+    def take_back(self, disk: Disk, folder: str) -> None:
+        """Forget every mark; durable with the folder's names. Raises StorageError."""
+        self._last = None
+        disk.unlink(join(folder, FLUSH_MARK_FILE))
 
 
 def flushed_end(disk: Disk, folder: str) -> Offset:

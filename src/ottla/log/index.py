@@ -44,7 +44,18 @@ _keepers: Final[deque[Index]] = deque()
 class Index:
     """Entries (key, value), ascending in both; keys of a `.index` are relative offsets, of a `.timeindex` timestamps."""
 
-    __slots__ = ("_block", "_disk", "_entry", "_file", "_is_longer", "_last", "_pending", "_written", "path")
+    __slots__ = (
+        "_block",
+        "_disk",
+        "_entry",
+        "_file",
+        "_is_longer",
+        "_is_made",
+        "_last",
+        "_pending",
+        "_written",
+        "path",
+    )
 
     def __init__(self, disk: Disk, path: str, entry: Struct, size: int) -> None:
         """Take the index at `path`, whose file has `size` bytes; no file is opened before it is needed."""
@@ -59,12 +70,17 @@ class Index:
         """What was read last; entries on disk do not change, and where they are cut it goes."""
         self._is_longer = False
         """True where the file still has entries that were cut."""
+        self._is_made = True
+        """False where the file is another one's, or not there."""
 
     def create(self) -> None:
-        """Make the file, empty."""
-        self._written, self._is_longer, self._last, self._block = 0, False, None, None
+        """Begin without entries; the file is made when there is something to write, or `file` asks for it.
+
+        Many a partition never gets as many bytes as lie between two entries.
+        """
+        self.close()
+        self._written, self._is_longer, self._last, self._is_made = 0, False, None, False
         self._pending.clear()
-        self._opened(create=True).truncate(0)
 
     def __len__(self) -> int:
         return self._written + len(self._pending)
@@ -118,6 +134,25 @@ class Index:
                 return each
         return self._floor(key)
 
+    def above(self, key: int) -> Pair | None:
+        """Return the entry with the smallest key above this one, where it lies in the block that was read last."""
+        kept = self._block
+        if kept is None:
+            return None
+        size, unpack = self._entry.size, self._entry.unpack_from
+        data = kept[1]
+        low, high = 0, len(data) // size
+        while low < high:
+            middle = (low + high) // 2
+            if unpack(data, middle * size)[0] <= key:
+                low = middle + 1
+            else:
+                high = middle
+        if not 0 < low < len(data) // size:
+            return None
+        found, value = unpack(data, low * size)
+        return found, value
+
     def count_below(self, value: int, *, field: int) -> int:
         """Return how many entries have a key (field 0) or value (field 1) below `value`; they come first."""
         for at in range(len(self._pending), 0, -1):
@@ -140,6 +175,7 @@ class Index:
         self.close()
         if durable:
             replace_file(self._disk, self.path, data)
+            self._is_made = True
         else:
             overwrite(self._opened(create=True), data)
         self._written, self._is_longer = len(entries), False
@@ -147,7 +183,7 @@ class Index:
         self._last = self._block = None
 
     def file(self) -> File:
-        """Return the file, for `fsync` on a thread; what waits in memory must have been written."""
+        """Return the file, which is made now where it was not, for `fsync`; what waits in memory must have been written."""
         return self._opened()
 
     def close(self) -> None:
@@ -157,6 +193,14 @@ class Index:
             self._file.close()
             self._file = None
 
+    def rename(self, path: str) -> None:
+        """Give the file another name, also while it is read, where `file` has been asked for before."""
+        if self._file is None:
+            self._disk.rename(self.path, path)
+        else:
+            self._file.rename(path)
+        self.path = path
+
     def moved(self, path: str) -> None:
         """Follow a rename."""
         self.path = path
@@ -165,6 +209,10 @@ class Index:
 
     def _opened(self, *, create: bool = False) -> File:
         """Return the file; only who writes a new one makes it, or a missing one would pass for one without entries."""
+        if not self._is_made:
+            file = self._disk.open(self.path, create=True)
+            file.truncate(0)
+            self._file, self._is_made = file, True
         if self._file is None:
             self._file = self._disk.open(self.path, create=create)
         return self._file

@@ -32,7 +32,6 @@ from ottla.log.types import (
     AbortedTransaction,
     AppendInfo,
     AppendOrigin,
-    CleanedGroup,
     LogSlice,
     RecoveryReport,
     TimestampOffset,
@@ -140,8 +139,9 @@ class Log:
         rng: Rng | None = None,
         progress: Progress | None = None,
         recovered: RecoveryReport | None = None,
+        is_missing: bool = False,
     ) -> Log:
-        """Open the log in a folder, making both where they are missing.
+        """Open the log in a folder, making both where they are missing, which with `is_missing` is known of both.
 
         After a clean end (`clean`) nothing is scanned; otherwise `recover` runs first, or has run (`recovered`). With a
         `topic_id`, a log without `partition.metadata` gets one. `rng` draws `segment.jitter.ms`.
@@ -157,6 +157,7 @@ class Log:
             topic_id=topic_id,
             recovered=recovered,
             progress=progress,
+            is_missing=is_missing,
         )
         return cls(
             disk,
@@ -594,15 +595,10 @@ class Log:
         self.producers.expire(now_ms)
         return [] if self._parts.flushing else self._parts.trash.take_due(now_ms)
 
-    def swap_in(self, group: CleanedGroup, now_ms: int) -> None:
-        """Put a cleaned segment in the place of those that it was made from; never while a flush is running.
-
-        Whole or not at all: raises StorageError where nothing has changed. What the disk does not do at once, it does before
-        a truncation or retention, or with the next housekeeping.
-        """
-        assert not self._parts.flushing, f"{self.name} is being flushed"
-        self._parts.pay(now_ms, self.config.file_delete_delay_ms)
-        self._parts.swap_in(group, now_ms, self.config.file_delete_delay_ms)
+    @property
+    def exchanges(self) -> Segments:
+        """What puts cleaned segments in place; see `Installation`."""
+        return self._parts
 
     def _set_aside(self, count: int) -> None:
         self._parts.set_aside(count, self._now_ms, self.config.file_delete_delay_ms)

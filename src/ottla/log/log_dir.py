@@ -229,6 +229,7 @@ class LogDir:
             topic_id=topic_id,
             rng=rng,
             progress=progress,
+            is_missing=not exists,
         )
         log.cleaned_to = min(self._cleaned.get(partition, -1), log.log_end_offset)
         if log.log_end_offset < self._recovery_points.get(partition, 0):  # a truncation that was not stored any more

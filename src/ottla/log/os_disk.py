@@ -53,6 +53,8 @@ class OsDisk:
         self._bound = descriptors_max or min(DESCRIPTORS_MAX, _raised_limit() // 2)
         self._open_files: dict[int, OsFile] = {}
         self._lock = threading.Lock()
+        self._renaming = threading.Lock()
+        """Held while an open file object's name and its `path` are not the same."""
 
     def __reduce__(self) -> tuple[type[OsDisk], tuple[int | None]]:
         return OsDisk, (self._descriptors_max,)
@@ -227,7 +229,7 @@ class OsFile:
         self._used = True
         return _read(descriptor, self.path, position, size)
 
-    def pread_nowait(self, position: int, size: int) -> bytes | None:
+    def pread_nowait(self, position: int, size: int) -> Buffer | None:
         """See `File.pread_nowait`."""
         descriptor = self._descriptor or self._open()
         self._used = True
@@ -287,18 +289,38 @@ class OsFile:
         self._descriptor = None
         self._disk._closed(self)
 
+    def rename(self, target: str) -> None:
+        """See `File.rename`."""
+        with self._disk._renaming:
+            self._disk.rename(self.path, target)
+            self.path = target
+
     def release(self) -> None:
         """See `File.release`."""
         self._disk._closed(self)
 
     def _open(self, flags: int = os.O_RDWR) -> _Descriptor:
+        path = self.path
         try:
-            descriptor = _Descriptor(os.open(self.path, flags, 0o644))
+            descriptor = _Descriptor(os.open(path, flags, 0o644))
         except OSError as error:
-            raise _failed(self.path, error) from error
+            if error.errno != errno.ENOENT:
+                raise _failed(path, error) from error
+            descriptor = self._open_renamed(flags)
+        else:
+            if self.path != path:  # what has the old name now may be another file
+                descriptor = self._open_renamed(flags)
         self._descriptor = descriptor
         self._disk._opened(self)
         return descriptor
+
+    def _open_renamed(self, flags: int) -> _Descriptor:
+        """Open the file while nobody renames it."""
+        with self._disk._renaming:
+            try:
+                return _Descriptor(os.open(self.path, flags, 0o644))
+            except OSError as error:
+                raise _failed(self.path, error) from error
 
 
 class OsHeldFile:
@@ -324,7 +346,7 @@ class OsHeldFile:
         """See `HeldFile.pread`."""
         return _read(self._descriptor, self._file.path, position, size)
 
-    def pread_nowait(self, position: int, size: int) -> bytes | None:
+    def pread_nowait(self, position: int, size: int) -> Buffer | None:
         """See `HeldFile.pread_nowait`."""
         return _read_nowait(self._descriptor, self._file.path, position, size)
 
@@ -440,7 +462,7 @@ def _read(descriptor: _Descriptor, path: str, position: int, size: int) -> bytes
     return data
 
 
-def _read_nowait(descriptor: _Descriptor, path: str, position: int, size: int) -> bytes | None:
+def _read_nowait(descriptor: _Descriptor, path: str, position: int, size: int) -> Buffer | None:
     data = bytearray(size)
     try:
         count = os.preadv(descriptor.fd, [data], position, os.RWF_NOWAIT)
@@ -450,7 +472,7 @@ def _read_nowait(descriptor: _Descriptor, path: str, position: int, size: int) -
         if error.errno in CANNOT_SAY:
             return _read(descriptor, path, position, size)
         raise _failed(path, error) from error
-    return bytes(data) if count == size else None
+    return data if count == size else None
 
 
 def _failed(path: str, error: OSError) -> StorageError:

@@ -108,6 +108,12 @@ class ProducerState:
         """Drop the snapshots that are neither at a segment's base nor the newest."""
         self._drop([each for each in self.offsets[:-1] if each not in bases])
 
+    def forget_others(self, bases: list[int]) -> list[str]:
+        """As `keep_only`, but only forget them; return the files to unlink."""
+        gone = [each for each in self.offsets[:-1] if each not in bases]
+        self.offsets = [each for each in self.offsets if each not in gone]
+        return [self._path(each) for each in gone]
+
     def clear(self, offset: int) -> None:
         """Forget every producer and drop every snapshot; the log begins at `offset`."""
         self._drop(self.offsets)

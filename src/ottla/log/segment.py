@@ -52,6 +52,14 @@ class Cut(NamedTuple):
     max_timestamp_offset: int
 
 
+class _Place(NamedTuple):
+    """Where a file of a segment is, what renames it, and what notes that it has been renamed."""
+
+    path: str
+    rename: Callable[[str], None]
+    moved: Callable[[str], None]
+
+
 class Segment:
     """A segment. Its end is `size`: bytes beyond it in the file (preallocated) mean nothing."""
 
@@ -117,7 +125,20 @@ class Segment:
         except StorageError:
             _discard(disk, file)
             raise
-        return cls(disk, folder, base_offset, {}, now_ms, file)
+        return cls._empty(disk, folder, base_offset, now_ms, file)
+
+    @classmethod
+    def first(cls, disk: Disk, folder: str, base_offset: int, now_ms: int) -> Segment:
+        """Make the first segment in a folder that nothing is in; raises StorageError."""
+        file = disk.open(join(folder, file_name(base_offset, LOG)), create=True)
+        return cls._empty(disk, folder, base_offset, now_ms, file)
+
+    @classmethod
+    def _empty(cls, disk: Disk, folder: str, base_offset: int, now_ms: int, file: File) -> Segment:
+        segment = cls(disk, folder, base_offset, {}, now_ms, file)
+        segment.offset_index.create()
+        segment.time_index.create()
+        return segment
 
     @classmethod
     def create(cls, disk: Disk, folder: str, base_offset: int, now_ms: int, *, preallocate: int = 0) -> Segment:
@@ -138,11 +159,9 @@ class Segment:
         return segment
 
     def place(self) -> None:
-        """Give a draft its files and its name, the data last: indexes without it are no segment. May be tried again."""
+        """Give a draft its name. May be tried again after an error."""
         path = self.file.path
         if path.endswith(TEMPORARY):
-            self.offset_index.create()
-            self.time_index.create()
             self._disk.unlink(self.transactions.path)  # of a segment that was here, and could not be removed whole
             target = path.removesuffix(TEMPORARY)
             self._disk.rename(path, target)
@@ -217,6 +236,8 @@ class Segment:
         self.index_time()
         self.settle()
         self._cut_file()
+        self.offset_index.file()  # a clean start takes a missing one for damage
+        self.time_index.file()
         self._recent_offsets = self._recent_positions = None
         self.offset_index.close()
         self.time_index.close()
@@ -316,6 +337,12 @@ class Segment:
             return BatchAt(positions[at], positions[at + 1] if at + 1 < len(positions) else self.size)
         entry = self.offset_index.floor(offset - self.base_offset)
         if entry is not None:
+            # the entry is of the batch that ends at the offset, or before it
+            behind = self.offset_index.above(entry[0]) if self.base_offset + entry[0] < offset else None
+            if behind is not None and behind[1] - entry[1] > HEAD_BYTES:
+                found = self._at_entry(behind, offset, self.base_offset + entry[0])
+                if found is not None:
+                    return found
             try:
                 return self._step_to(offset, entry[1], self.base_offset + entry[0])
             except (
@@ -323,6 +350,21 @@ class Segment:
             ):  # a wrong entry costs time; where the batches themselves are wrong, the walk below says so
                 pass
         return self._step_to(offset, 0)
+
+    def _at_entry(self, entry: tuple[int, int], offset: int, before: int) -> BatchAt | None:
+        """Return the batch of an index entry where it has this offset, and the batch of the entry before ends at `before`.
+
+        With batches above `index.interval.bytes` it has: one short read less than from the entry before.
+        """
+        position = entry[1]
+        data = self.file.pread(position, _HEAD_END)
+        if len(data) < _HEAD_END:
+            return None
+        base_offset, length, last_delta = _HEAD.unpack(data)
+        end = position + LENGTH_END + length
+        is_batch = length >= BATCH_OVERHEAD - LENGTH_END and end <= self.size
+        is_entrys = before < base_offset <= offset and base_offset + last_delta == self.base_offset + entry[0]
+        return BatchAt(position, end) if is_batch and is_entrys else None
 
     def _step_to(self, offset: int, position: int, first_offset: int = -1) -> BatchAt | None:
         """Return the first batch from `position` on that has a record at `offset` or after it.
@@ -427,17 +469,18 @@ class Segment:
 
     def paths(self) -> list[str]:
         """Return the segment's files, the data first."""
-        return [path for path, _ in self._places()]
+        return [each.path for each in self._places()]
 
-    def _places(self) -> list[tuple[str, Callable[[str], None]]]:
-        """Return where each file is, and what notes that it is elsewhere, the data first."""
-        places: list[tuple[str, Callable[[str], None]]] = [
-            (self.file.path, self._file_moved),
-            (self.offset_index.path, self.offset_index.moved),
-            (self.time_index.path, self.time_index.moved),
+    def _places(self) -> list[_Place]:
+        """Return where each file is, the data first."""
+        offsets, times, transactions = self.offset_index, self.time_index, self.transactions
+        places = [
+            _Place(self.file.path, self.file.rename, self._file_moved),
+            _Place(offsets.path, offsets.rename, offsets.moved),
+            _Place(times.path, times.rename, times.moved),
         ]
-        if self.transactions.has_file:
-            places.append((self.transactions.path, self.transactions.moved))
+        if transactions.has_file:
+            places.append(_Place(transactions.path, transactions.rename, transactions.moved))
         return places
 
     def _file_moved(self, path: str) -> None:
@@ -455,12 +498,12 @@ class Segment:
         data goes first: without it what is left is no segment. After an error this may be tried again. Where there is no
         room for a name, a file goes at once.
         """
-        for path, moved in self._places():
+        for path, rename, moved in self._places():
             if path.endswith(DELETED):
                 continue
             if self._disk.exists(path):
                 try:
-                    self._disk.rename(path, path + mark + DELETED)
+                    rename(path + mark + DELETED)
                 except NoSpaceError:
                     self._disk.unlink(path)
             moved(path + mark + DELETED)
@@ -470,22 +513,29 @@ class Segment:
 
     def end_names(self, end: str) -> None:
         """Know the files by their plain names with this behind, as whoever renamed them says."""
-        for path, moved in self._places():
+        for path, _, moved in self._places():
             moved(path + end)
 
+    def find_files(self) -> None:
+        """Make sure that the files are there, so that they may be renamed while others read them; raises StorageError."""
+        self.offset_index.file()
+        self.time_index.file()
+        assert self.transactions.aborted is not None  # read now: its file is found by its name alone
+
     def take_names(self, end: str) -> None:
-        """Give the files their plain names, without this ending, the data first. After an error this may be tried again."""
-        for path, moved in self._places():
+        """Give the files their plain names, without this ending, the data first. After an error this may be tried again.
+
+        Others may read them meanwhile, once `find_files` has been called.
+        """
+        for path, rename, _ in self._places():
             if path.endswith(end):
-                plain = path.removesuffix(end)
-                self._disk.rename(path, plain)
-                moved(plain)
+                rename(path.removesuffix(end))
 
     def moved(self, folder: str) -> None:
         """Follow a rename of the folder."""
         self.folder = folder
         self.transactions.path = join(folder, self.transactions.path.rpartition("/")[2])
-        for path, moved in self._places():
+        for path, _, moved in self._places():
             moved(join(folder, path.rpartition("/")[2]))
 
     def remove(self) -> None:

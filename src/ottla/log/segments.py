@@ -4,16 +4,19 @@ Every change is made in memory at once and whole, after everything that can fail
 because the disk is full or fails, they owe it: a truncation has to be on the disk before anything is appended (`settle`), a
 compaction's exchange and files below the log's start before a truncation, or some time later (`pay`). Whoever asks for those
 hears of the error; a process that ends before leaves what a start knows how to complete or undo.
+
+A compaction's exchange is three steps: `promise` and `complete` rename files, on any thread, and `exchange` between them
+changes memory, on the log's own. Where the log is truncated in between, it takes the promise back first.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from contextlib import suppress
+from bisect import bisect_left, bisect_right
 from itertools import pairwise
 
 from ottla.base import Offset, StorageError
-from ottla.log.disk import Disk
+from ottla.log.disk import Disk, join
+from ottla.log.flush_mark import FLUSH_MARK_FILE
 from ottla.log.producer_state import ProducerState
 from ottla.log.segment import Cut, Segment
 from ottla.log.swap import Swap
@@ -29,6 +32,9 @@ class Segments:
     __slots__ = (
         "_disk",
         "_gone",
+        "_has_marks",
+        "_mutex",
+        "_promised",
         "_state",
         "_swaps",
         "all",
@@ -36,6 +42,7 @@ class Segments:
         "flushing",
         "folder",
         "folder_changed",
+        "generation",
         "trash",
         "trouble",
         "unsettled",
@@ -58,8 +65,16 @@ class Segments:
         """True where the files do not follow a truncation yet."""
         self.trouble: StorageError | None = None
         """What kept them from it."""
+        self.generation = 0
+        """A number that is another one where no promise of before holds any more."""
+        self._has_marks = False
+        """True where flush marks may name what was cut off since."""
         self._gone: list[Segment] = []
+        self._promised: Swap | None = None
+        """What a start would complete, and memory does not have yet."""
         self._swaps: list[Swap] = []
+        self._mutex = disk.mutex()
+        """Held by who removes segments from the front, or does something for a compaction with files."""
 
     @property
     def is_settled(self) -> bool:
@@ -88,39 +103,85 @@ class Segments:
         self._gone = self.all[count:]
         del self.all[count:], self.bases[count:]
         self.all[-1].cut(cut)
-        self.unsettled = True
+        self.unsettled = self._has_marks = True
 
     def restart(self, base_offset: int, now_ms: int, preallocate: int) -> None:
         """Go on with one empty segment, or change nothing."""
         draft = Segment.draft(self._disk, self.folder, base_offset, now_ms, preallocate=preallocate)
         self._gone = list(self.all)
         self.all[:], self.bases[:] = [draft], [base_offset]
-        self.unsettled = True
+        self.unsettled = self._has_marks = True
 
     def set_aside(self, count: int, now_ms: int, delay_ms: int) -> None:
         """Take the oldest segments out, one by one; their files go after the delay. May be tried again after an error."""
         assert count < len(self.all), "the active segment stays"
-        for segment in self.all[:count]:
-            segment.set_aside()
-            self.trash.add(segment, now_ms + delay_ms)
-            del self.all[0], self.bases[0]
-            self.folder_changed = True
-        if count:
-            self._state.keep_only(self.bases)
+        if not count:
+            return
+        with self._mutex:
+            for segment in self.all[:count]:
+                segment.set_aside()
+                self.trash.add(segment, now_ms + delay_ms)
+                del self.all[0], self.bases[0]
+                self.folder_changed = True
+        self._state.keep_only(self.bases)
 
-    def swap_in(self, group: CleanedGroup, now_ms: int, delay_ms: int) -> None:
-        """Put a cleaned segment in the place of those that it was made from, or change nothing."""
-        at = self.bases.index(group.bases[0])
-        end = at + len(group.bases)
-        assert self.bases[at:end] == list(group.bases), "what was cleaned is still what the log has"
-        swap = Swap(self._disk, self.folder, self.all[at:end], group, now_ms)
-        swap.begin()
+    # -- a compaction's exchange
+
+    def promise(self, group: CleanedGroup, generation: int, now_ms: int, delay_ms: int) -> Swap | None:
+        """Have a cleaned segment take the place of those that it was made from with the next start, or change nothing.
+
+        None where those are not there any more. Raises StorageError. May run on any thread.
+        """
+        self.complete(now_ms, delay_ms)  # in the order of offsets: a tombstone must not go before what it deletes
+        with self._mutex:
+            at = bisect_left(self.bases, group.bases[0])
+            end = at + len(group.bases)
+            if generation != self.generation or self._promised or self.bases[at:end] != list(group.bases):
+                return None
+            swap = Swap(self._disk, self.folder, self.all[at:end], group, now_ms)
+            swap.begin()
+            self._promised = swap
+            return swap
+
+    def exchange(self, swap: Swap) -> bool:
+        """Do now, in memory, what was promised; False, and nothing has happened, where that does not hold any more."""
+        assert not self.flushing, "a flush would look for files whose names change"
+        at = bisect_left(self.bases, swap.new.base_offset)
+        end = at + len(swap.old)
+        if self._promised is not swap or tuple(self.all[at:end]) != swap.old:
+            return False
+        self._promised = None
         self.all[at:end], self.bases[at:end] = [swap.new], [swap.new.base_offset]
+        swap.snapshots = self._state.forget_others(self.bases)
         self._swaps.append(swap)
         self.folder_changed = True
-        self._state.keep_only(self.bases)
-        with suppress(StorageError):  # housekeeping tries again, and says what is wrong
-            self.pay(now_ms, delay_ms)
+        return True
+
+    def complete(self, now_ms: int, delay_ms: int) -> None:
+        """Give the files of what was exchanged the names that they have to have.
+
+        Raises StorageError, and may be tried again. May run on any thread; lets others have the mutex after each segment.
+        """
+        done = False
+        while not done:
+            with self._mutex:
+                done = self._complete_next(now_ms + delay_ms)
+
+    def _complete_next(self, due_ms: int) -> bool:
+        if not self._swaps:
+            return True
+        if self._swaps[0].finish_next(lambda segment: self.trash.add(segment, due_ms)):
+            del self._swaps[0]
+        self.folder_changed = True
+        return not self._swaps
+
+    def revoke(self) -> None:
+        """Take back what was promised and not exchanged; raises StorageError, and may be tried again. On any thread."""
+        with self._mutex:
+            self.generation += 1
+            if self._promised is not None:
+                self._promised.revoke()
+                self._promised = None
 
     # -- what the files owe
 
@@ -142,6 +203,9 @@ class Segments:
             else:
                 gone[-1].remove()
             gone.pop()
+        if self._has_marks:
+            self._disk.unlink(join(self.folder, FLUSH_MARK_FILE))
+            self._has_marks = False
         # before the cut and the new segment: were they back after a power failure, there would be a gap
         self._disk.fsync_dir(self.folder)
         self.all[-1].settle()
@@ -154,12 +218,10 @@ class Segments:
 
         To be done before a truncation: a start completes an exchange over what is truncated, and written anew.
         """
+        self.revoke()
         if self.unsettled:
             self.settle()
-        while self._swaps:
-            self._swaps[0].finish(lambda segment: self.trash.add(segment, now_ms + delay_ms))
-            del self._swaps[0]
-            self.folder_changed = True
+        self.complete(now_ms, delay_ms)
 
     # -- reading
 

@@ -44,9 +44,15 @@ def load_or_recover(
     topic_id: Uuid | None,
     recovered: RecoveryReport | None,
     progress: Progress | None,
+    is_missing: bool = False,
 ) -> Loaded:
-    """Return a folder's log, making the folder where it is missing; recover it first where its end was not clean."""
+    """Return a folder's log, making the folder where it is missing; recover it first where its end was not clean.
+
+    With `is_missing` it is known to be.
+    """
     disk.mkdir(folder)
+    if is_missing:
+        return _begin(disk, folder, config, log_start_offset, now_ms, topic_id)
 
     def recover_now() -> RecoveryReport:
         return recover(
@@ -121,6 +127,20 @@ def load(
     )
 
 
+def _begin(disk: Disk, folder: str, config: LogConfig, start: int, now_ms: int, topic_id: Uuid | None) -> Loaded:
+    """Return a new log in an empty folder; what it costs are names: a folder and two files."""
+    room = config.segment_bytes if config.preallocate else 0
+    if room:
+        segment = Segment.create(disk, folder, start, now_ms, preallocate=room)
+    else:
+        segment = Segment.first(disk, folder, start, now_ms)
+    state = ProducerState(disk, folder, config.producer_id_expiration_ms, ())
+    state.producers.clear(start)
+    epochs = _epochs(disk, folder, {}, start, start, None)
+    found = _topic_id(disk, folder, {}, topic_id)
+    return Loaded([segment], epochs, state, start, start, found, is_new=True, recovery=None)
+
+
 def _check_index_files(segment: Segment, entries: dict[str, Entry]) -> None:
     for index, suffix in ((segment.offset_index, INDEX), (segment.time_index, TIME_INDEX)):
         entry = entries.get(file_name(segment.base_offset, suffix))
@@ -148,7 +168,8 @@ def _topic_id(disk: Disk, folder: str, entries: dict[str, Entry], wanted: Uuid |
     if found is None and wanted is not None:
         file = disk.open(join(folder, PARTITION_METADATA_FILE), create=True)  # durable with the log's first flush
         try:
-            file.truncate(0)
+            if entries:
+                file.truncate(0)
             file.pwrite(0, encode_topic_id(wanted))
         finally:
             file.close()

@@ -6,8 +6,9 @@
     old       →  .deleted  for those who still read them
     .swap     →  the plain name, the data first
 
-Renames of one folder reach the device in their order, so no fsync stands between them, and all of it may be done on the
-loop: a few system calls a segment.
+Renames of one folder reach the device in their order, so no fsync stands between them. All of it waits for the disk, so a
+thread does it beside the log's own (`Segments`): before the exchange in memory nobody knows of the new files, after it
+nobody asks for the old ones, and the new ones may be read under either name.
 """
 
 from __future__ import annotations
@@ -31,14 +32,20 @@ def cleaned_files(folder: str, group: CleanedGroup) -> list[str]:
 
 
 class Swap:
-    """One such exchange. Once `begin` has returned it is going to be completed, by `finish` or by the next start."""
+    """One such exchange. Once `begin` has returned it is going to be completed, by `finish_next` or by the next start.
 
-    __slots__ = ("_disk", "_gone", "_mark", "new")
+    Until memory has followed, `revoke` takes it back.
+    """
+
+    __slots__ = ("_disk", "_gone", "_mark", "new", "old", "snapshots")
 
     def __init__(self, disk: Disk, folder: str, old: Sequence[Segment], group: CleanedGroup, now_ms: int) -> None:
         """Take what a cleaning wrote, and the segments that it was made from."""
         self._disk = disk
+        self.old = tuple(old)
         self._gone = list(old)
+        self.snapshots: list[str] = []
+        """Files that go with the old segments."""
         self._mark = f".{now_ms}"
         sizes = (group.size, group.offset_index_bytes, group.time_index_bytes, group.transaction_index_bytes)
         entries: dict[str, Entry] = {}
@@ -55,19 +62,35 @@ class Swap:
         try:
             for path in paths:
                 self._disk.rename(path + CLEANED, path + SWAP)
+            self.new.end_names(SWAP)
+            self.new.find_files()
         except StorageError:
-            # the data first: without it a start gives up the others too, and beside one that is not renamed, it as well
             with suppress(StorageError):
-                for path in paths:
-                    self._disk.unlink(path + SWAP)
-                for path in paths:
-                    self._disk.unlink(path + CLEANED)
+                self._remove(paths)
             raise
-        self.new.end_names(SWAP)
 
-    def finish(self, aside: Callable[[Segment], None]) -> None:
-        """Complete it; `aside` hears of each old segment that is set aside. After an error this may be tried again."""
-        while self._gone:
+    def revoke(self) -> None:
+        """Take the promise back; raises StorageError, and may be tried again."""
+        self._remove([path.removesuffix(SWAP) for path in self.new.paths()])
+
+    def _remove(self, paths: Sequence[str]) -> None:
+        # the data first: without it a start gives up the others too, and beside one that is not renamed, it as well
+        for path in paths:
+            self._disk.unlink(path + SWAP)
+        for path in paths:
+            self._disk.unlink(path + CLEANED)
+
+    def finish_next(self, aside: Callable[[Segment], None]) -> bool:
+        """Go on to complete it, by one old segment, of which `aside` hears, or by what is left after them.
+
+        True once that is done; raises StorageError, and may be tried again.
+        """
+        if self._gone:
             self._gone[0].set_aside(self._mark)
             aside(self._gone.pop(0))
+            return False
         self.new.take_names(SWAP)
+        while self.snapshots:
+            self._disk.unlink(self.snapshots[-1])
+            self.snapshots.pop()
+        return True

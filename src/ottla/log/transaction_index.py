@@ -122,6 +122,11 @@ class TransactionIndex:
         """True where there may be a file."""
         return self._written > 0 or self._is_stale or bool(self._pending)
 
+    def rename(self, path: str) -> None:
+        """Give the file another name."""
+        self._disk.rename(self.path, path)
+        self.path = path
+
     def moved(self, path: str) -> None:
         """Follow a rename."""
         self.path = path

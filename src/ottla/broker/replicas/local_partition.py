@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
 from ottla.base import ErrorCode, KafkaError, Millis, NodeId, Offload, Offset, StorageError, TopicPartition, Uuid
@@ -455,6 +455,24 @@ class LocalPartition:
         """Return once no flush is running; until the caller lets others run, none begins."""
         while self._flush is not None:
             await asyncio.shield(self._flush)
+
+    async def instead_of_flush(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something while no flush is running, and none begins before it has ended, with or without the caller."""
+        try:
+            while self._flush is not None:
+                await asyncio.shield(self._flush)
+        except BaseException:
+            work.close()
+            raise
+        task = asyncio.ensure_future(work)
+        self._flush = ended = asyncio.get_running_loop().create_future()
+
+        def over(_: object) -> None:
+            self._flush = None
+            ended.set_result(None)
+
+        task.add_done_callback(over)
+        return await asyncio.shield(task)
 
     async def _flush_once(self) -> None:
         try:

@@ -4,8 +4,9 @@ As in Kafka the log with the largest share of dirty bytes above its `min.cleanab
 share counts, one whose oldest dirty record has waited for `max.compaction.lag.ms`. When nothing is due the cleaner rests
 for `log.cleaner.backoff.ms`. `log.cleaner.threads` says how many logs are cleaned at once, each in a process of its own.
 
-The loop's part is small: a plan, a few renames at the end. A log that is truncated, deleted or taken offline meanwhile
-takes back the lease of its cleaning, and what that wrote is dropped.
+The loop's part is small: a plan, and at the end the exchange of segments in memory. What that needs of files, opening,
+renaming and removing, is done on threads around it. A log that is truncated, deleted or taken offline meanwhile takes back
+the lease of its cleaning, and what that wrote is dropped.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from concurrent.futures import BrokenExecutor
+from contextlib import suppress
 from typing import NamedTuple
 
 from ottla.base import Clock, CorruptionError, Offload, StorageError, TopicPartition
@@ -29,10 +31,10 @@ from ottla.log import (
     CleaningAborted,
     CleaningPlan,
     CleaningResult,
+    Installation,
     LogDir,
     NoSpaceError,
     cleanable,
-    install,
     is_as_planned,
     join,
     plan_cleaning,
@@ -215,7 +217,7 @@ class LogCleaner:
             raise
         finally:
             partition.being_cleaned = False
-            self._withdraw(lease)
+            await self._offload.thread(self._withdraw, lease)
 
     def _pause(self, partition: LocalPartition) -> None:
         """Keep a log that could not be cleaned from being chosen again at once."""
@@ -224,15 +226,16 @@ class LogCleaner:
     async def _clean_and_install(self, partition: LocalPartition, found: Cleanable, lease: str) -> None:
         began_s = self._loop.time()
         disk = self._storage.disk
-        disk.open(lease, create=True).close()
         plan = plan_cleaning(
             partition.log, found, now_ms=self._clock.now_ms(), lease=lease, buffers=_buffers(self._settings)
         )
+        await partition.on_thread(lambda: disk.open(lease, create=True).close())
+        if partition.is_offline or self._task is None:  # who took leases back meanwhile found none here
+            raise CleaningAborted(str(partition.key))
         result = await self._in_worker(partition, plan)
         async with self._storage.checkpoints:  # so that no recovery begins below what is about to get gaps
             await self._offload.thread(partition.log_dir.write_recovery_points)
-        await partition.quiet()
-        if partition.is_offline or not install(disk, partition.log, plan, result, now_ms=self._clock.now_ms()):
+        if not await self._install(partition, Installation(disk, partition.log, plan, result)):
             raise CleaningAborted(str(partition.key))
         async with self._storage.checkpoints:
             await self._offload.thread(partition.log_dir.write_cleaned_offsets)
@@ -244,6 +247,34 @@ class LogCleaner:
         )
         if result.records_without_key:
             log.warning("%s: %d records without a key were removed", partition.key, result.records_without_key)
+
+    async def _install(self, partition: LocalPartition, work: Installation) -> bool:
+        """Put what a cleaning wrote in place; False, and what is not in place is gone, where the log has changed.
+
+        Raises StorageError.
+        """
+        try:
+            good = not partition.is_offline and work.begin()
+            while good and not work.is_done:
+                good = await partition.instead_of_flush(self._install_next(partition, work))
+        except StorageError:
+            with suppress(StorageError):  # the next cleaning writes over them, or a start removes them
+                await partition.on_thread(work.give_up)
+            raise
+        if good:
+            work.end()
+        else:
+            await partition.on_thread(work.give_up)
+        return good
+
+    async def _install_next(self, partition: LocalPartition, work: Installation) -> bool:
+        now_ms = self._clock.now_ms()
+        if partition.is_offline or not await partition.on_thread(work.promise, now_ms):
+            return False
+        if partition.is_offline or not work.exchange():
+            return False
+        await partition.on_thread(work.complete, now_ms)
+        return True
 
     async def _in_worker(self, partition: LocalPartition, plan: CleaningPlan) -> CleaningResult:
         """Clean in the worker process; the lease is taken back when the log is not what was planned for any more."""

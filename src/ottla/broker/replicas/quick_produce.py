@@ -7,8 +7,9 @@ partition, and answers it.
 
 This is a short cut and no other way: what is not as usual (an error, a quota, a transaction, copies to wait for, a flush, a
 codec or a clock of the topic's own, a producer whose sequence does not follow) is left to the handler, request by request.
-So nothing has to be forgotten when a topic goes, a leader changes or a right is taken away: whatever a request could depend
-on is looked at once per read, and nothing else runs between that and the append. What the handler counts is counted here.
+So nothing has to be forgotten when a topic goes, a leader changes, a login ends or a right is taken away: whatever a
+request could depend on is looked at once per read, and nothing else runs between that and the append. What the handler
+counts is counted here.
 """
 
 from __future__ import annotations
@@ -230,7 +231,7 @@ class QuickProduce:
     def _open(self, lane: _Lane, connection: Connection) -> bool:
         """Look at all that the requests of a beginning depend on; False where they are for the handler now."""
         services = self._services
-        if services.quotas is not None:
+        if services.quotas is not None or (connection.admits is not None and not connection.admits()):
             return False
         partitions = services.partitions
         try:

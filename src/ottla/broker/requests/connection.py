@@ -98,6 +98,7 @@ class Connection:
     """Receives one client's frames and keeps its answers in order."""
 
     __slots__ = (
+        "_behind",
         "_blocking",
         "_has_files",
         "_held",
@@ -115,6 +116,7 @@ class Connection:
         "_scratch",
         "_turn",
         "_waiting_bytes",
+        "admits",
         "client_id",
         "client_id_bytes",
         "connected",
@@ -143,6 +145,10 @@ class Connection:
         scratch: memoryview | None = None,
     ) -> None:
         self._router = router
+        self._behind: RequestSink | None = None
+        """To whom the one who handles the requests passes on what is no part of a login."""
+        self.admits: Callable[[], bool] | None = None
+        """Asked before requests are taken past that one, where there is one; False where they are for him."""
         self._scratch = scratch
         self._memory = memory
         self.has_room = False
@@ -262,6 +268,7 @@ class Connection:
     def hand_over(self, router: RequestSink) -> None:
         """Have another handle the requests from now on, and hear that the connection is closed."""
         self._router = router
+        self._behind = self.admits = None
         self.quick = None
 
     def handle(self, frame: memoryview) -> None:
@@ -269,13 +276,17 @@ class Connection:
         self._router.handle(self, frame)
 
     def is_served_by(self, router: RequestSink) -> bool:
-        """Return whether this handles the requests, and nobody asks before it who may send them."""
-        return self._router is router
+        """Return whether this handles the requests, or whoever does passes them on to it while `admits` says so."""
+        return self._router is router or self._behind is router
 
     def logged_in(self, principal: str, *, by_token: bool) -> None:
         """Take in who it is."""
         self.connected = replace(self.connected, principal=principal, token_authenticated=by_token)
         self.quick = None
+
+    def pass_on(self, router: RequestSink, admits: Callable[[], bool]) -> None:
+        """Let requests be taken quickly that would be passed on to this router, as long as they are admitted."""
+        self._behind, self.admits = router, admits
 
     @property
     def is_busy(self) -> bool:

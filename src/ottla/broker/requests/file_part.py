@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.base import StorageError
-from ottla.log import File, HeldFile
+from ottla.log import Buffer, File, HeldFile
 
 __all__ = ["FilePart"]
 
@@ -54,11 +54,13 @@ class FilePart:
         """Return whether the page cache holds the next `count` bytes."""
         return self._held.is_cached(self.position, count)
 
-    def read_nowait(self) -> bytes | None:
+    def read_nowait(self) -> Buffer | None:
         """Return all the bytes that are left, None where some would have to come from the device; raises StorageError."""
         self._check()
         found = self._held.pread_nowait(self.position, self.size)
-        return None if found is None else _all_of(found, self.size)
+        if found is not None:
+            _check_size(found, self.size)
+        return found
 
     def read_into(self, memory: memoryview) -> int | None:
         """Read what the page cache holds of the bytes that are left, and return how many; None where it lacks the first.
@@ -73,7 +75,8 @@ class FilePart:
 
     def read(self, count: int) -> bytes:
         """Return the next bytes, on a thread; raises StorageError, PartGoneError."""
-        found = _all_of(self._held.pread(self.position, count), count)
+        found = self._held.pread(self.position, count)
+        _check_size(found, count)
         self._check()  # it may have been cut while the thread was reading
         return found
 
@@ -96,10 +99,9 @@ class FilePart:
             raise PartGoneError("the log was cut while an answer from it was sent")
 
 
-def _all_of(found: bytes, size: int) -> bytes:
+def _check_size(found: Buffer, size: int) -> None:
     if len(found) != size:
         raise PartGoneError("the file ends before the bytes that were announced")
-    return found
 
 
 class PartGoneError(Exception):

@@ -37,6 +37,8 @@ SEND_BYTES: Final = 256 * 1024
 """File bytes of one `sendfile`, of one look into the page cache, and of small pieces that are sent together."""
 SEND_BUFFERS_MAX: Final = 512
 """Pieces that are sent together; Linux takes 1024."""
+JOINED_BYTES_MAX: Final = 4 * 1024
+"""Parts of an answer below this size are copied into one; larger ones the system gathers by itself."""
 SENDFILE_BYTES_MIN: Final = 64 * 1024
 """From this size a piece goes by `sendfile`; a smaller one is cheaper to copy (measured)."""
 
@@ -111,6 +113,8 @@ class Outbound:
         if self.is_idle and not has_files:
             if len(parts) == 1:
                 self._transport.write(parts[0])
+            elif sum(map(len, parts)) >= JOINED_BYTES_MAX:
+                self._transport.writelines(parts)
             else:
                 self._transport.write(b"".join(parts))
             if self._paused:

@@ -1,7 +1,8 @@
 """Who stands between a SASL listener's connections and the router until somebody has logged in (KIP-43, 152, 368).
 
 What a connection may send and when is `LoginGate`'s to say; here its requests are read and answered. Whoever has logged in
-without an end is handed over to the router and costs nothing more. A login with an end is looked at before each request.
+without an end is handed over to the router and costs nothing more. A login with an end is looked at before each request,
+or once for the requests of one read that are taken together.
 """
 
 from __future__ import annotations
@@ -121,6 +122,13 @@ class _ClientLogin:
             log.exception(FAILED)
             connection.close()
 
+    def _is_open(self) -> bool:
+        """Return whether a request that is no part of a login may be handled now."""
+        gate = self._gate
+        if gate.step is not LoginStep.OPEN or gate.session is None:
+            return False
+        return not gate.session.has_expired(self._door.clock.now_ms(), self._steady_ms())
+
     def _steady_ms(self) -> int:
         return int(self._door.loop.time() * 1000)
 
@@ -216,7 +224,9 @@ class _ClientLogin:
         else:
             door.counts.renewed[door.listener] += 1
             door.counts.renewal_ms.record(max(0, now_ms - self._began_ms))
-        if not gate.session.lifetime_ms:
+        if gate.session.lifetime_ms:
+            connection.pass_on(door.router, self._is_open)
+        else:
             connection.hand_over(door.router)
 
     def _answer_error(self, connection: Connection, answer: bytes, error: KafkaError) -> None:
