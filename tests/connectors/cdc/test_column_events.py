@@ -59,7 +59,10 @@ SAMPLES: dict[str, tuple[ColumnType, list[str]]] = {
     "money": (ColumnType(790, "money"), ["$12.50"]),
     "point": (ColumnType(600, "point"), ["(1,2)"]),
     "enum": (ColumnType(99_999, "mood", labels=("happy", "sad")), ["happy"]),
-    "array": (ColumnType(1007, "_int4", element=ColumnType(23, "int4")), ["{1,2,NULL}"]),
+    "array": (ColumnType(1007, "_int4", element=ColumnType(23, "int4")), ["{1,2,NULL}", "{}"]),
+    "texts": (ColumnType(1009, "_text", element=ColumnType(25, "text")), ['{a,"b \\" c",NULL}']),
+    "dates": (ColumnType(1182, "_date", element=ColumnType(1082, "date")), ["{2026-11-27,infinity}"]),
+    "any numerics": (ColumnType(1231, "_numeric", element=ColumnType(1700, "numeric")), ["{1.5,NULL}"]),
 }
 MODES: list[dict[str, str]] = [
     {},
@@ -146,7 +149,23 @@ def written_at_once(columns: SourceColumns) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize(
-    "name", ["bool", "int2", "int8", "float8", "numeric", "text", "uuid", "date", "timestamp", "timestamptz", "bytea"]
+    "name",
+    [
+        *(
+            "bool",
+            "int2",
+            "int8",
+            "float8",
+            "numeric",
+            "any numeric",
+            "text",
+            "uuid",
+            "date",
+            "timestamp",
+            "timestamptz",
+        ),
+        *("bytea", "array", "texts"),
+    ],
 )
 def test_usual_types_do_stand_in_columns(name: str) -> None:
     type_, samples = SAMPLES[name]

@@ -26,6 +26,7 @@ from ottla.connect.data import (
     bytes_of_decimal,
     date_of_days,
     decimal_schema,
+    scalar_type,
     time_of_ms,
     timestamp_of_ms,
 )
@@ -148,7 +149,7 @@ def _numeric(type_: ColumnType, settings: KindSettings) -> ColumnKind:
     if settings.decimal == "double":
         return ColumnKind(SchemaBuilder.float64, float, zero=0.0, column=column_arrays.doubles)
     if type_.modifier < 0:
-        return ColumnKind(_variable_builder, _variable, zero=_variable(b"0"))
+        return ColumnKind(_variable_builder, _variable, zero=_variable(b"0"), column=_variable_column)
 
     def make() -> SchemaBuilder:
         return _decimal_builder(scale).parameter("connect.decimal.precision", str(precision))
@@ -191,6 +192,18 @@ def _variable(raw: bytes) -> Struct:
     scale = max(0, -exponent)
     whole = found.quantize(Decimal((0, (1,), -scale)), context=_WIDE)
     return Struct(_VARIABLE, {"scale": scale, "value": bytes_of_decimal(decimal_schema(scale), whole)})
+
+
+def _variable_column(column: Any) -> Any:
+    """Return an Arrow array of the structs that `_variable` makes."""
+    import pyarrow as pa
+
+    found = [(None, None) if each is None else tuple(_variable(each).values) for each in column.to_pylist()]
+    scales, values = (
+        pa.array([each[0] for each in found], pa.int32()),
+        pa.array([each[1] for each in found], pa.binary()),
+    )
+    return pa.StructArray.from_arrays([scales, values], ["scale", "value"], mask=scales.is_null())
 
 
 def _money(type_: ColumnType, settings: KindSettings) -> ColumnKind:
@@ -469,11 +482,21 @@ def _array(element: ColumnType, settings: KindSettings) -> ColumnKind | None:
     def parse(raw: bytes) -> list[Any]:
         return [None if each is None else kind.parse(each.encode()) for each in elements(raw.decode())]
 
+    def column(texts: Any) -> Any:
+        import pyarrow as pa
+
+        return pa.array(
+            [None if each is None else parse(each) for each in texts.to_pylist()], pa.list_(type_of_element)
+        )
+
+    type_of_element = scalar_type(of_element)
+    is_plain = type_of_element is not None and not (of_element.name or "").startswith("org.apache.kafka.connect.data.")
     return ColumnKind(
         lambda: SchemaBuilder.array(of_element),
         parse,
         [] if kind.unavailable is None else [kind.unavailable],
         [],
+        column=column if is_plain else None,
     )
 
 
