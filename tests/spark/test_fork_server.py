@@ -201,3 +201,10 @@ def test_a_sessions_workers_are_forks_and_draw_numbers_of_their_own(spark: Spark
     parts = {pid: command_of(pid) for pid in found}
     assert all("ottla.spark.fork_server" in command for command in parts.values()), parts
     assert os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable, "the stub is for Spark alone"
+
+
+@pytest.mark.parametrize("module", ["ottla.spark.connect.daemon", "ottla.spark.first_array"])
+def test_pandas_is_brought_in_before_anything_is_forked(module: str) -> None:
+    pytest.importorskip("pandas")
+    imported = f"import sys, {module}; sys.exit('pandas' not in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", imported], check=False, timeout=100).returncode == 0
