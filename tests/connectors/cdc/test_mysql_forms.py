@@ -15,7 +15,7 @@ from ottla.connectors.cdc.mysql.ddl import follow
 from ottla.connectors.cdc.mysql.ddl_words import DdlError
 from ottla.connectors.cdc.mysql.gtids import MariaDbGtids, MySqlGtids
 from ottla.connectors.cdc.mysql.history import history_record, history_store, recovered
-from ottla.connectors.cdc.mysql.kinds import shortest_single
+from ottla.connectors.cdc.mysql.kinds import SqlKinds, kind_of, shortest_single
 from ottla.connectors.cdc.mysql.positions import Position
 from ottla.connectors.cdc.mysql.rows import RowFormat, WireColumn, json_text
 from ottla.connectors.cdc.mysql.settings import BINLOG_DEF
@@ -275,3 +275,8 @@ def test_debeziums_own_history_is_followed() -> None:
                 each.type.expression for each in table.columns
             ]
             assert tables[name].key == table.key
+
+
+def test_a_datetime_of_the_year_0_keeps_its_milliseconds() -> None:
+    kind = kind_of(SqlType("DATETIME", 3), SqlKinds(time="connect"))
+    assert kind is not None and kind.parse(-62_167_219_200_000_000).ms == -62_167_219_200_000

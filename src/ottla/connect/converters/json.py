@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.config import ConfigType
 from ottla.connect.config_def import ConfigDef, Importance, Width
-from ottla.connect.converters.json_columns import ColumnWriter, joined
+from ottla.connect.converters.json_columns import ColumnWriter
 from ottla.connect.converters.json_read import read_plain, reader_of
 from ottla.connect.converters.json_schema import schema_from_json, schema_text
 from ottla.connect.converters.json_text import parse_json, parse_json_at
 from ottla.connect.converters.json_write import write_plain, writer_of
 from ottla.connect.converters.plain import PlainConverter, converter_def
 from ottla.connect.converters.text_columns import is_plain_string, unquoted_column
+from ottla.connect.data.arrow import joined_texts
 from ottla.connect.data.builder import STRING
 from ottla.connect.data.schema import Schema
 from ottla.connect.data.struct import SchemaAndValue
@@ -188,7 +189,7 @@ class JsonConverter(PlainConverter):
         if not self._enveloped:
             return found.cast(pa.binary())
         head = "null" if schema is None else self._heads(schema)
-        return joined([f'{{"schema":{head},"payload":', found, "}"]).cast(pa.binary())
+        return joined_texts([f'{{"schema":{head},"payload":', found, "}"]).cast(pa.binary())
 
     def columns_to_connect(self, topic: str, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
         """See `ColumnsConverter`: strings only, whose envelopes all begin with the same bytes."""

@@ -6,20 +6,20 @@ A column's text is an array of strings, or one text where all rows have the same
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ottla.connect.converters.json_text import quoted
 from ottla.connect.converters.json_write import Write, writer_of
 from ottla.connect.converters.text_columns import octets_of
-from ottla.connect.data.arrow import scalar_type, values_of_column
+from ottla.connect.data.arrow import joined_texts, scalar_type, values_of_column
 from ottla.connect.data.schema import Schema, SchemaType
 from ottla.connect.data.struct import DECIMAL
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ColumnWriter", "base64_of_decimals", "joined", "quoted_texts"]
+__all__ = ["ColumnWriter", "base64_of_decimals", "quoted_texts"]
 
 _PLAIN = frozenset((SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64, SchemaType.BOOLEAN))
 """What Arrow writes as JSON has it."""
@@ -34,19 +34,22 @@ class ColumnWriter:
     def __init__(self, schema: Schema, *, numeric: bool, replace_null: bool) -> None:
         """`numeric` is `decimal.format`, `replace_null` puts defaults for null (see `writer_of`)."""
         self._schema = schema
-        self._one: Write = writer_of(schema, numeric=numeric, replace_null=replace_null)
+        self._how = {"numeric": numeric, "replace_null": replace_null}
         self._is_struct = schema.type is SchemaType.STRUCT
         self._is_base64 = schema.name == DECIMAL and not numeric
         self._is_plain = schema.type in _PLAIN and schema.name != DECIMAL
         self._is_text = schema.type is SchemaType.STRING and schema.name != DECIMAL
         has_default = schema.default is not None and replace_null
-        self._null: str | None = self._one(None) if has_default or schema.optional else None
+        self._null: str | None = self._one(None) if has_default else "null" if schema.optional else None
         """What null is written as; None where it may not be."""
-        self._fields = [
-            ColumnWriter(each.schema, numeric=numeric, replace_null=replace_null) for each in schema.struct_fields
-        ]
+        self._fields = [ColumnWriter(each.schema, **self._how) for each in schema.struct_fields]
         names = [f"{quoted(each.name)}:" for each in schema.struct_fields]
         self._heads = [("," if place else "{") + name for place, name in enumerate(names)]
+
+    @cached_property
+    def _one(self) -> Write:
+        """What writes one value, made where it is wanted: it has the writers of everything below."""
+        return writer_of(self._schema, **self._how)
 
     def write(self, column: pa.Array) -> pa.Array | None:
         """Return the JSON text of each row, as `pa.string()`."""
@@ -123,24 +126,7 @@ class ColumnWriter:
             if found is None:
                 return None
             parts += [head, found]
-        return joined([*parts, "}"] if parts else ["{}"])
-
-
-def joined(parts: Sequence[Any]) -> Any:
-    """Join texts that all rows have with those of each row; those that stand side by side become one first."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    merged: list[Any] = []
-    for each in parts:
-        if isinstance(each, str) and merged and isinstance(merged[-1], str):
-            merged[-1] += each
-        else:
-            merged.append(each)
-    if len(merged) == 1:
-        return merged[0]
-    given = [pa.scalar(each, pa.string()) if isinstance(each, str) else each for each in merged]
-    return pc.binary_join_element_wise(*given, pa.scalar("", pa.string()))
+        return joined_texts([*parts, "}"] if parts else ["{}"])
 
 
 def quoted_texts(column: pa.Array) -> pa.Array | None:
@@ -157,7 +143,7 @@ def quoted_texts(column: pa.Array) -> pa.Array | None:
         column = pc.replace_substring(column, "\\", "\\\\")
     if (octets == _QUOTE).any():
         column = pc.replace_substring(column, '"', '\\"')
-    return joined(['"', column, '"'])
+    return joined_texts(['"', column, '"'])
 
 
 def base64_of_decimals(column: pa.Array) -> pa.Array | None:

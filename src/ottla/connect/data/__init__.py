@@ -1,6 +1,6 @@
 """Connect's data: schemas, structs, logical types, and values as text. Pure."""
 
-from ottla.connect.data.arrow import column_of_values, scalar_type, values_of_column
+from ottla.connect.data.arrow import column_of_values, joined_texts, plain_type, scalar_type, values_of_column
 from ottla.connect.data.builder import (
     BOOLEAN,
     BYTES,
@@ -29,6 +29,8 @@ from ottla.connect.data.logical import (
     MS_PER_DAY,
     TIME_SCHEMA,
     TIMESTAMP_SCHEMA,
+    any_date_of_days,
+    any_timestamp_of_ms,
     bytes_of_decimal,
     date_of_days,
     decimal_of_bytes,
@@ -79,6 +81,8 @@ __all__ = [
     "SchemaBuilder",
     "SchemaType",
     "Struct",
+    "any_date_of_days",
+    "any_timestamp_of_ms",
     "bytes_of_decimal",
     "column_of_values",
     "convert_to",
@@ -88,7 +92,9 @@ __all__ = [
     "epoch_ms",
     "infer_schema",
     "java_text",
+    "joined_texts",
     "parse_value",
+    "plain_type",
     "scalar_type",
     "schema_type_of",
     "time_of_ms",

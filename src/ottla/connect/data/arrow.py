@@ -13,41 +13,28 @@ from decimal import Decimal
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from ottla.connect.data.far_times import FarDate, FarTimestamp
 from ottla.connect.data.logical import (
-    date_of_days,
+    any_date_of_days,
+    any_timestamp_of_ms,
     days_of,
     ms_of_day,
     ms_of_timestamp,
     scale_of,
+    schema_scale,
     time_of_ms,
-    timestamp_of_ms,
 )
 from ottla.connect.data.schema import Schema, SchemaType
 from ottla.connect.data.struct import DATE, DECIMAL, TIME, TIMESTAMP, Struct
-from ottla.connect.errors import DataError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["column_of_values", "scalar_type", "values_of_column"]
-
-
-def _date(days: int) -> Any:
-    try:
-        return date_of_days(days)
-    except DataError:
-        return FarDate(days)
-
-
-def _timestamp(ms: int) -> Any:
-    try:
-        return timestamp_of_ms(ms)
-    except DataError:
-        return FarTimestamp(ms * 1000)
-
-
-_MOMENTS: dict[str, Callable[[int], Any]] = {DATE: _date, TIME: time_of_ms, TIMESTAMP: _timestamp}
+__all__ = ["column_of_values", "joined_texts", "plain_type", "scalar_type", "values_of_column"]
+_MOMENTS: dict[str, Callable[[int], Any]] = {
+    DATE: any_date_of_days,
+    TIME: time_of_ms,
+    TIMESTAMP: any_timestamp_of_ms,
+}
 
 
 def scalar_type(schema: Schema) -> pa.DataType | None:
@@ -67,6 +54,28 @@ def scalar_type(schema: Schema) -> pa.DataType | None:
         SchemaType.STRING: pa.string(),
         SchemaType.BYTES: pa.binary(),
     }.get(schema.type)
+
+
+def plain_type(schema: Schema) -> pa.DataType | None:
+    """Return the Arrow type of a schema's values where they are what Python has for it: None for logical types, too."""
+    return None if schema.name in (DECIMAL, DATE, TIME, TIMESTAMP) else scalar_type(schema)
+
+
+def joined_texts(parts: Sequence[pa.Array | str]) -> Any:
+    """Join columns of strings with texts that all rows have; one text where there is no column."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    merged: list[Any] = []
+    for each in parts:
+        if isinstance(each, str) and merged and isinstance(merged[-1], str):
+            merged[-1] += each
+        else:
+            merged.append(each)
+    if len(merged) == 1:
+        return merged[0]
+    given = [pa.scalar(each, pa.string()) if isinstance(each, str) else each for each in merged]
+    return pc.binary_join_element_wise(*given, pa.scalar("", pa.string()))
 
 
 def values_of_column(schema: Schema | None, column: pa.Array) -> list[Any]:
@@ -110,7 +119,7 @@ def column_of_values(schema: Schema, values: Sequence[Any]) -> pa.Array | None:
     """Return values of a schema as an array; None where one is not of the plainest kind, or a part is a list or a map.
 
     What fits the schema in another way (a subclass, a moment that Python cannot tell, a struct of an equal schema) is left
-    to who converts values one by one. Raises ValueError, TypeError or OverflowError for what does not fit at all.
+    to who converts values one by one. Raises ValueError, TypeError, OverflowError or DataError for what does not fit at all.
     """
     import pyarrow as pa
 
@@ -131,7 +140,7 @@ def column_of_values(schema: Schema, values: Sequence[Any]) -> pa.Array | None:
 def _decimals(schema: Schema, values: Sequence[Decimal | None]) -> pa.Array | None:
     import pyarrow as pa
 
-    scale = int(dict(schema.parameters or ()).get("scale", "-1"))
+    scale = schema_scale(schema)
     given = [each for each in values if each is not None]
     if not 0 <= scale <= _DIGITS_MAX or not all(each.is_finite() and scale_of(each) == scale for each in given):
         return None

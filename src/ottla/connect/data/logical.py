@@ -23,6 +23,8 @@ __all__ = [
     "MS_PER_DAY",
     "TIMESTAMP_SCHEMA",
     "TIME_SCHEMA",
+    "any_date_of_days",
+    "any_timestamp_of_ms",
     "bytes_of_decimal",
     "date_of_days",
     "days_of",
@@ -32,6 +34,8 @@ __all__ = [
     "epoch_ms",
     "ms_of_day",
     "ms_of_timestamp",
+    "scale_of",
+    "schema_scale",
     "time_of_ms",
     "timestamp_of_ms",
 ]
@@ -65,7 +69,8 @@ def scale_of(value: Decimal) -> int:
     return -exponent
 
 
-def _schema_scale(schema: Schema) -> int:
+def schema_scale(schema: Schema) -> int:
+    """Return how many digits a decimal schema has behind the point; raises DataError where it does not say."""
     text = schema.parameter("scale")
     if text is None:
         raise DataError("Invalid Decimal schema: scale parameter not found.")
@@ -77,7 +82,7 @@ def _schema_scale(schema: Schema) -> int:
 
 def bytes_of_decimal(schema: Schema, value: Decimal) -> bytes:
     """Return the unscaled value, big-endian in two's complement; raises DataError where the scales differ."""
-    scale, expected = scale_of(value), _schema_scale(schema)
+    scale, expected = scale_of(value), schema_scale(schema)
     if scale != expected:
         raise DataError(
             "Decimal value has mismatching scale for given Decimal schema. "
@@ -93,7 +98,7 @@ def decimal_of_bytes(schema: Schema, data: bytes) -> Decimal:
     """Return the decimal of an unscaled value; raises DataError for no bytes at all."""
     if not data:
         raise DataError("Zero length BigInteger")
-    return decimal_of(int.from_bytes(data, "big", signed=True), _schema_scale(schema))
+    return decimal_of(int.from_bytes(data, "big", signed=True), schema_scale(schema))
 
 
 def days_of(value: date | FarDate) -> int:
@@ -109,6 +114,14 @@ def date_of_days(days: int) -> date:
         return date.fromordinal(days + _EPOCH_DAY)
     except (ValueError, OverflowError) as error:
         raise DataError(f"Date {days} days from 1970-01-01 is outside the years 1 to 9999") from error
+
+
+def any_date_of_days(days: int) -> date | FarDate:
+    """Return the date of days since 1970-01-01, of any year."""
+    try:
+        return date_of_days(days)
+    except DataError:
+        return FarDate(days)
 
 
 def ms_of_day(value: time | EndOfDay) -> int:
@@ -142,6 +155,14 @@ def timestamp_of_ms(ms: int) -> datetime:
         return _EPOCH + timedelta(milliseconds=ms)
     except OverflowError as error:
         raise DataError(f"Timestamp {ms} ms from 1970-01-01 is outside the years 1 to 9999") from error
+
+
+def any_timestamp_of_ms(ms: int) -> datetime | FarTimestamp:
+    """Return the timestamp at milliseconds since 1970, in UTC, of any year."""
+    try:
+        return timestamp_of_ms(ms)
+    except DataError:
+        return FarTimestamp(ms * 1000)
 
 
 def epoch_ms(value: Any) -> int:

@@ -7,7 +7,7 @@ and nothing about them is special; else one by one, with the same result.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
@@ -78,12 +78,10 @@ class ChangeRun:
     def without_last(self, offset: Mapping[str, Any]) -> tuple[ChangeRun | None, ChangeRun]:
         """Return all rows but the last, with the offset behind them, and the last."""
         span = self.spans[-1]
-        last = ChangeRun(
-            self.table, self.head, [self.messages[-1]], [Span(**_about(span), count=1)], self.source_offset
-        )
+        last = ChangeRun(self.table, self.head, [self.messages[-1]], [replace(span, count=1)], self.source_offset)
         if len(self.messages) == 1:
             return None, last
-        kept = [*self.spans[:-1], *([Span(**_about(span), count=span.count - 1)] if span.count > 1 else [])]
+        kept = [*self.spans[:-1], *([replace(span, count=span.count - 1)] if span.count > 1 else [])]
         return ChangeRun(self.table, self.head, self.messages[:-1], kept, offset), last
 
     def made(self) -> list[SourceRecord | SourceColumns]:
@@ -93,7 +91,7 @@ class ChangeRun:
 
     def _columns(self) -> SourceColumns | None:
         events = self.table.columns
-        if events is None or not events.is_possible:
+        if events is None:
             return None
         (count,) = _U16.unpack_from(self.head, 6)
         raw = columns_of_messages(self.messages, HEADER_BYTES + _HEAD_BYTES, count)
@@ -128,7 +126,3 @@ class ChangeRun:
                     found += self.table.updated(None, change.new, moment, None, old_is_key=False)
         found[-1].source_offset = self.source_offset
         return found
-
-
-def _about(span: Span) -> dict[str, Any]:
-    return {"commit_us": span.commit_us, "xid": span.xid, "last_commit_lsn": span.last_commit_lsn}

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.connect.data import joined_texts
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -102,6 +104,4 @@ def zoned_texts(column: pa.Array) -> pa.Array:
     if not pc.all(pc.ends_with(column, b"+00"), min_count=0).as_py():
         raise pa.ArrowInvalid("a timestamp is not at UTC")
     local = texts(pc.binary_slice(column, 0, -3)).cast(pa.timestamp("us")).cast(pa.string())
-    return pc.binary_join_element_wise(
-        pc.replace_substring(local, " ", "T"), pa.scalar("Z", pa.string()), pa.scalar("", pa.string())
-    )
+    return joined_texts([pc.replace_substring(local, " ", "T"), "Z"])

@@ -9,19 +9,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ottla.connect import DataError, Header, Schema, SourceColumns
-from ottla.connect.data import scalar_type
+from ottla.connect.data import plain_type
 from ottla.connectors.cdc.column_kinds import ColumnKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["ColumnEvents", "ColumnShape", "same"]
-
-_LOGICAL: Final = "org.apache.kafka.connect.data."
-"""What the names of schemas begin with whose values are no plain ones of the schema's type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +37,7 @@ class ColumnShape:
     @property
     def is_possible(self) -> bool:
         """Whether its values can stand in a column at all."""
-        if self.kind.column is not None:
-            return True
-        return scalar_type(self.schema) is not None and not (self.schema.name or "").startswith(_LOGICAL)
+        return self.kind.column is not None or plain_type(self.schema) is not None
 
     def made(self, raw: pa.Array) -> pa.Array:
         """Return the values; raises ValueError, DataError or ArithmeticError where one is beyond what a column can be."""
@@ -51,9 +46,7 @@ class ColumnShape:
         if self.kind.column is not None and (self.instead is None or not raw.null_count):
             return self.kind.column(raw)
         parse, instead = self.kind.parse, self.instead
-        return pa.array(
-            [instead if each is None else parse(each) for each in raw.to_pylist()], scalar_type(self.schema)
-        )
+        return pa.array([instead if each is None else parse(each) for each in raw.to_pylist()], plain_type(self.schema))
 
 
 def same(value: Any, type_: pa.DataType, count: int) -> pa.Array:
@@ -96,7 +89,7 @@ class ColumnEvents:
         """Return the records of rows without a row before; `op` is `r`, `c` or `u`, of all of them."""
         import pyarrow as pa
 
-        if len(raw) != self._count or not self.is_possible:
+        if len(raw) != self._count:
             return None
         try:
             row = _struct(self._columns, raw)

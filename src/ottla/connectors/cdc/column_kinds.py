@@ -19,16 +19,14 @@ from ottla.connect.data import INT32 as INT32_SCHEMA
 from ottla.connect.data import (
     OPTIONAL_STRING,
     STRING,
-    FarDate,
-    FarTimestamp,
     SchemaBuilder,
     Struct,
+    any_date_of_days,
+    any_timestamp_of_ms,
     bytes_of_decimal,
-    date_of_days,
     decimal_schema,
-    scalar_type,
+    plain_type,
     time_of_ms,
-    timestamp_of_ms,
 )
 from ottla.connectors.cdc import clock, column_arrays, geometry
 
@@ -352,8 +350,8 @@ def _date(type_: ColumnType, settings: KindSettings) -> ColumnKind:
     if settings.time == "connect":
         return ColumnKind(
             _connect("Date", SchemaBuilder.int32),
-            lambda raw: _far_date(clock.date_days(raw.decode())),
-            zero=_far_date(0),
+            lambda raw: any_date_of_days(clock.date_days(raw.decode())),
+            zero=any_date_of_days(0),
         )
     return ColumnKind(
         lambda: _named(SchemaBuilder.int32(), "time.Date"),
@@ -361,20 +359,6 @@ def _date(type_: ColumnType, settings: KindSettings) -> ColumnKind:
         zero=0,
         column=column_arrays.dates,
     )
-
-
-def _far_date(days: int) -> Any:
-    try:
-        return date_of_days(days)
-    except DataError:
-        return FarDate(days)
-
-
-def _far_timestamp(ms: int) -> Any:
-    try:
-        return timestamp_of_ms(ms)
-    except DataError:
-        return FarTimestamp(ms * 1000)
 
 
 def _iso(name: str) -> Make:
@@ -394,8 +378,8 @@ def _timestamp(type_: ColumnType, settings: KindSettings) -> ColumnKind:
     if settings.time == "connect":
         return ColumnKind(
             _connect("Timestamp", SchemaBuilder.int64),
-            lambda raw: _far_timestamp(_scaled(us(raw), 1000)),
-            zero=_far_timestamp(0),
+            lambda raw: any_timestamp_of_ms(_scaled(us(raw), 1000)),
+            zero=any_timestamp_of_ms(0),
         )
     if settings.time == "nanoseconds":
         return _whole("NanoTimestamp", lambda raw: _bounded(us(raw) * 1000))
@@ -489,14 +473,13 @@ def _array(element: ColumnType, settings: KindSettings) -> ColumnKind | None:
             [None if each is None else parse(each) for each in texts.to_pylist()], pa.list_(type_of_element)
         )
 
-    type_of_element = scalar_type(of_element)
-    is_plain = type_of_element is not None and not (of_element.name or "").startswith("org.apache.kafka.connect.data.")
+    type_of_element = plain_type(of_element)
     return ColumnKind(
         lambda: SchemaBuilder.array(of_element),
         parse,
         [] if kind.unavailable is None else [kind.unavailable],
         [],
-        column=column if is_plain else None,
+        column=None if type_of_element is None else column,
     )
 
 

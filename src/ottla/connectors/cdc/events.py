@@ -308,7 +308,7 @@ class TableEvents:
             },
         )
         self.columns = self._column_events()
-        """What makes many records at once; None where there is no such thing."""
+        """What makes many records at once; None where they can only be made one by one."""
 
     def _column_events(self) -> ColumnEvents | None:
         events = self._events
@@ -335,7 +335,7 @@ class TableEvents:
                 for name, field in named
             ]
             key = self._key, of_key
-        return ColumnEvents(
+        found = ColumnEvents(
             self.topic,
             shapes,
             key,
@@ -343,6 +343,7 @@ class TableEvents:
             lambda moments, count: source(events.prefix, self.id, moments, count),
             (events.partition, events.headers),
         )
+        return found if found.is_possible else None
 
     def _column(self, table: TableId, column: Column) -> _Column | None:
         """How a column is written, None for one that is not."""

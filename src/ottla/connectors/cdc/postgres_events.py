@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.connect import Schema, SourceRecord
-from ottla.connect.data import INT64, OPTIONAL_BYTES, OPTIONAL_INT64, OPTIONAL_STRING, STRING, Struct
+from ottla.connect.data import INT64, OPTIONAL_BYTES, OPTIONAL_INT64, OPTIONAL_STRING, STRING, Struct, joined_texts
 from ottla.connectors.cdc.catalog import TableId, default_of
 from ottla.connectors.cdc.column_events import same
 from ottla.connectors.cdc.column_kinds import KindSettings, binary_writer, kind_of, takes_default
@@ -78,24 +78,17 @@ def _numbers(found: Any, count: int) -> pa.Array:
 def _sequences(moments: Moments, count: int) -> pa.Array:
     """Return the texts of `sequence`."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     last, lsns = moments.last_commit_lsns, moments.lsns
-    if isinstance(lsns, int) and (last is None or isinstance(last, int)):
-        return same(_sequence(last, lsns), pa.string(), count)
-    parts: list[Any] = [
-        each if isinstance(each, str) else pa.array(each, pa.int64()).cast(pa.string())
-        for each in (
-            *(
-                '["' if last is not None else "[",
-                "null" if last is None else str(last) if isinstance(last, int) else last,
-            ),
-            *('","' if last is not None else ',"', str(lsns) if isinstance(lsns, int) else lsns),
-            '"]',
-        )
-    ]
-    given = [pa.scalar(each, pa.string()) if isinstance(each, str) else each for each in parts]
-    return pc.binary_join_element_wise(*given, pa.scalar("", pa.string()))
+    before = ["null"] if last is None else ['"', _texts(last), '"']
+    found = joined_texts(["[", *before, ',"', _texts(lsns), '"]'])
+    return same(found, pa.string(), count) if isinstance(found, str) else found
+
+
+def _texts(numbers: NDArray[np.int64] | int) -> pa.Array | str:
+    import pyarrow as pa
+
+    return str(numbers) if isinstance(numbers, int) else pa.array(numbers, pa.int64()).cast(pa.string())
 
 
 def _sequence(last: int | None, lsn: int) -> str:

@@ -85,7 +85,7 @@ class Snapshot:
         name = f"{quoted(table.id.schema)}.{quoted(table.id.table)}"
         condition = self._conditions.get(str(table.id))
         query = f"select {listed} from {name}" + (f" where ({condition})" if condition else "")
-        if in_columns and maker.columns is not None and maker.columns.is_possible:
+        if in_columns and maker.columns is not None:
             for lines in self._catalog.copied(query, min(self._fetch, PIECE_ROWS_MAX)):
                 yield _Piece(maker, self._moment, len(lines), columns=columns_of_csv(lines, len(table.columns)))
             return

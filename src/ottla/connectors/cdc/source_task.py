@@ -187,10 +187,9 @@ class PostgresSourceTask(SourceTask):
             self._stream.close()
             self._stream = None
         try:
-            if self._catalog is None:
-                self._catalog = opened_catalog(self._settings)
+            catalog = self._asked_of()
             given = (self._events, self._notifications, self._metrics, self._asked.blocking)
-            snapshot = Snapshot(self._catalog, self._settings, *given)
+            snapshot = Snapshot(catalog, self._settings, *given)
             self._reading = Scan(snapshot.records(in_columns=self.context.takes_columns))
         except ConnectError as error:
             self._ended(error)
@@ -257,14 +256,13 @@ class PostgresSourceTask(SourceTask):
             return False
         settings = self._settings
         try:
-            if self._catalog is None:
-                self._catalog = opened_catalog(settings)
-            prepared_slot(self._catalog, settings, self._position, self._stopping)
+            catalog = self._asked_of()
+            prepared_slot(catalog, settings, self._position, self._stopping)
             stream = ReplicationStream(
                 conninfo_of(settings, replication=True), settings["status.update.interval.ms"] / 1000, self._stopping
             )
             options = {"proto_version": "1", "publication_names": quoted(settings["publication.name"])}
-            [[version]] = self._catalog.rows("select current_setting('server_version_num')::int")
+            [[version]] = catalog.rows("select current_setting('server_version_num')::int")
             if version >= 140_000:
                 options["messages"] = "true"
             stream.start(settings["slot.name"], self._position.commit_lsn, options)
@@ -349,7 +347,7 @@ class PostgresSourceTask(SourceTask):
         table = self._tables.get(oid)
         if table is None or table.columns is None or oid == self._signals or self._asked.incremental.is_waiting:
             return False
-        if ("c" if head[:1] == b"I" else "u") in self._skips:
+        if OPERATIONS[chr(head[0])] in self._skips:
             return False
         last = self._waiting[-1] if self._waiting else None
         span = Span(begin.commit_us, begin.xid, self._last_commit)
@@ -380,9 +378,9 @@ class PostgresSourceTask(SourceTask):
 
     def _take(self, data: bytes) -> None:
         self._end_run()
-        lsn = lsn_in(data)
         if self._begins_run(data):
             return
+        lsn = lsn_in(data)
         message = pgoutput.decode(data[HEADER_BYTES:])
         match message:
             case pgoutput.Begin():
@@ -522,9 +520,7 @@ class PostgresSourceTask(SourceTask):
         name = TableId(message.schema, message.table)
         if not self._selection.is_published(name):
             return None
-        if self._catalog is None:
-            self._catalog = opened_catalog(self._settings)
-        catalog = self._catalog
+        catalog = self._asked_of()
         known = catalog.table(message.oid)
         by_name = {} if known is None else {each.name: each for each in known.columns}
         columns = []

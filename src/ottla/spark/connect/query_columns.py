@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from ottla.connect import DataError, Schema, SchemaType, Struct
+from ottla.connect.data import scalar_type
 
 __all__ = ["Kind", "inferred_type", "kind_of", "layout_of", "merged", "settled"]
 
@@ -23,17 +24,6 @@ Kind = Any
 """What a value without schema is made of: a Python type, or nested tuples of them; hashable and cheap to make."""
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 DECIMAL_DIGITS_MAX = 38
-_PLAIN = {
-    SchemaType.INT8: pa.int8(),
-    SchemaType.INT16: pa.int16(),
-    SchemaType.INT32: pa.int32(),
-    SchemaType.INT64: pa.int64(),
-    SchemaType.FLOAT32: pa.float32(),
-    SchemaType.FLOAT64: pa.float64(),
-    SchemaType.BOOLEAN: pa.bool_(),
-    SchemaType.STRING: pa.string(),
-    SchemaType.BYTES: pa.binary(),
-}
 _DATA = "org.apache.kafka.connect.data."
 _INFERRED: dict[type, pa.DataType] = {
     type(None): pa.null(),
@@ -66,7 +56,7 @@ def _schema_type(schema: Schema) -> pa.DataType:
         case SchemaType.MAP:
             assert schema.key_schema is not None and schema.value_schema is not None
             return pa.map_(_schema_type(schema.key_schema), _schema_type(schema.value_schema))
-    return _PLAIN[schema.type]
+    return scalar_type(schema)
 
 
 def kind_of(value: Any) -> Kind:

@@ -19,13 +19,11 @@ from ottla.connect.data import (
     FLOAT64,
     OPTIONAL_BYTES,
     OPTIONAL_INT32,
-    FarDate,
-    FarTimestamp,
     SchemaBuilder,
     Struct,
-    date_of_days,
+    any_date_of_days,
+    any_timestamp_of_ms,
     time_of_ms,
-    timestamp_of_ms,
 )
 from ottla.connectors.cdc import clock
 from ottla.connectors.cdc.column_kinds import ColumnKind, binary_writer
@@ -182,29 +180,19 @@ def _date(type_: SqlType, settings: SqlKinds) -> ColumnKind:
     if settings.time == "isostring":
         return _time_kind("IsoDate", clock.iso_date, SchemaBuilder.string)
     if settings.time == "connect":
-        return ColumnKind(_connect("Date", SchemaBuilder.int32), _far_date, zero=_far_date(0))
+        return ColumnKind(_connect("Date", SchemaBuilder.int32), any_date_of_days, zero=any_date_of_days(0))
     return _time_kind("Date", _same, SchemaBuilder.int32)
 
 
-def _far_date(days: int) -> Any:
-    try:
-        return date_of_days(days)
-    except DataError:
-        return FarDate(days)
-
-
-def _far_timestamp(us: int) -> Any:
-    try:
-        return timestamp_of_ms(us // 1000)
-    except DataError:
-        return FarTimestamp(us // 1000)
+def _any_timestamp(us: int) -> Any:
+    return any_timestamp_of_ms(us // 1000)
 
 
 def _datetime(type_: SqlType, settings: SqlKinds) -> ColumnKind:
     if settings.time == "isostring":
         return _time_kind("IsoTimestamp", clock.iso_timestamp, SchemaBuilder.string)
     if settings.time == "connect":
-        return ColumnKind(_connect("Timestamp", SchemaBuilder.int64), _far_timestamp, zero=_far_timestamp(0))
+        return ColumnKind(_connect("Timestamp", SchemaBuilder.int64), _any_timestamp, zero=_any_timestamp(0))
     if settings.time == "nanoseconds":
         return _time_kind("NanoTimestamp", lambda us: us * 1000, SchemaBuilder.int64)
     if settings.time != "microseconds" and (type_.width or 0) <= 3:
