@@ -30,8 +30,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.spark]
 TOPIC = TopicPartition("shop.public.t", 0)
 Told = tuple[int, str, int | None]
 """A change: key, operation, and the value that the row has then."""
-ROWS = 40_000
-"""In the snapshot, and in each COPY: some seconds' work."""
+ROWS = 60_000
+"""In each COPY: a second's work, in columns."""
+SNAPSHOT_ROWS = 200_000
+"""In the snapshot: so many that it is not over before the kill comes."""
 
 
 @dataclass
@@ -163,7 +165,9 @@ def test_kills_without_exactly_once_lose_nothing(tmp_path: Path) -> None:
 def test_a_snapshot_that_is_one_transaction_has_each_row_once_after_kills(tmp_path: Path) -> None:
     with running(tmp_path, "enabled") as pipeline:
         run_sql(
-            pipeline.postgres, pipeline.database, f"insert into t select g, 0 from generate_series(0, {ROWS - 1}) g"
+            pipeline.postgres,
+            pipeline.database,
+            f"insert into t select g, 0 from generate_series(0, {SNAPSHOT_ROWS - 1}) g",
         )
         config = {
             **source_of(pipeline.postgres, pipeline.database),
@@ -185,10 +189,16 @@ def test_a_snapshot_that_is_one_transaction_has_each_row_once_after_kills(tmp_pa
                 every=0,
             )
             kill()
-        run_sql(pipeline.postgres, pipeline.database, f"insert into t values ({ROWS}, 1)")
-        until(lambda: last_key(pipeline.broker.bootstrap) == ROWS, "the last", seconds=240, every=0.5, past=(OSError,))
+        run_sql(pipeline.postgres, pipeline.database, f"insert into t values ({SNAPSHOT_ROWS}, 1)")
+        until(
+            lambda: last_key(pipeline.broker.bootstrap) == SNAPSHOT_ROWS,
+            "the last",
+            seconds=240,
+            every=0.5,
+            past=(OSError,),
+        )
         found = committed(pipeline.broker.bootstrap)
-    assert Counter(key for key, _, _ in found) == Counter(range(ROWS + 1)), "each row once"
+    assert Counter(key for key, _, _ in found) == Counter(range(SNAPSHOT_ROWS + 1)), "each row once"
 
 
 def check_order(changes: list[Told]) -> None:
@@ -205,7 +215,9 @@ def through(folder: Path, exactly_once: str) -> tuple[list[Any], list[Told], int
     wanted: list[Told] = []
     with running(folder, exactly_once) as pipeline:
         run_sql(
-            pipeline.postgres, pipeline.database, f"insert into t select g, 0 from generate_series(0, {ROWS - 1}) g"
+            pipeline.postgres,
+            pipeline.database,
+            f"insert into t select g, 0 from generate_series(0, {SNAPSHOT_ROWS - 1}) g",
         )
         config = {
             **source_of(pipeline.postgres, pipeline.database),
@@ -216,9 +228,9 @@ def through(folder: Path, exactly_once: str) -> tuple[list[Any], list[Told], int
         config = {name: value for name, value in config.items() if not name.startswith("transforms")}
         call = Call("POST", "/connectors", body={"name": "capture", "config": config})
         until(lambda: ask_once(pipeline.worker.port, call)["status"] in (201, 409), "the connector", past=(OSError,))
-        until(lambda: pipeline.end() > 1000, "the snapshot's beginning")
+        until(lambda: pipeline.end() > 1000, "the snapshot's beginning", every=0)
         pipeline.kill_task()
-        assert pipeline.end() < ROWS, "killed within the snapshot"
+        assert pipeline.end() < SNAPSHOT_ROWS, "killed within the snapshot"
         kills: list[Callable[[], None]] = [
             pipeline.kill_task,
             pipeline.kill_machine,
@@ -231,7 +243,7 @@ def through(folder: Path, exactly_once: str) -> tuple[list[Any], list[Told], int
         )  # the snapshot's last, or a change
         arrived(pipeline, 0)
         for turn, kill in enumerate(kills):
-            first, before = ROWS * (turn + 1), pipeline.end()
+            first, before = SNAPSHOT_ROWS + ROWS * turn, pipeline.end()
             pipeline.copy(first)
             wanted += [(each, "c", 0) for each in range(first, first + ROWS)]
             until(lambda before=before: pipeline.end() > before + 1000, "the COPY's beginning", every=0)  # type: ignore[misc]
@@ -239,7 +251,7 @@ def through(folder: Path, exactly_once: str) -> tuple[list[Any], list[Told], int
             assert pipeline.end() < before + ROWS, f"killed within the COPY: {kill.__name__}"
             update(pipeline, wanted, turn, first)
             arrived(pipeline, 100 * (turn + 1))
-        return [each for each in committed(pipeline.broker.bootstrap) if each[0] != -1], wanted, ROWS
+        return [each for each in committed(pipeline.broker.bootstrap) if each[0] != -1], wanted, SNAPSHOT_ROWS
 
 
 def update(pipeline: Pipeline, wanted: list[Told], turn: int, first: int) -> None:
