@@ -91,14 +91,12 @@ def frame_records(
     Without keys the prefix holds the middle too, and the second is None. `header_lengths` count the header count's varint;
     None means that every record ends with a header count of zero.
     """
-    attributes = np.zeros((len(value_lengths), 1), np.uint8)
+    attributes = _Varints([np.zeros(len(value_lengths), np.uint8)], np.ones(len(value_lengths), np.int64))
     stamps = attributes if timestamp_deltas is None else _varints(timestamp_deltas)
     deltas = _varints(offset_deltas)
     keys = _varints(np.full_like(value_lengths, NULL) if key_lengths is None else key_lengths)
     values = _varints(value_lengths)
-    body = 2 + deltas.sizes + keys.sizes + values.sizes + np.maximum(value_lengths, 0)
-    if isinstance(stamps, _Varints):
-        body += stamps.sizes - 1
+    body = 1 + stamps.sizes + deltas.sizes + keys.sizes + values.sizes + np.maximum(value_lengths, 0)
     body += 1 if header_lengths is None else header_lengths
     if key_lengths is None:
         return _join(_varints(body), attributes, stamps, deltas, keys, values), None
@@ -113,43 +111,43 @@ def varint_column(values: Lengths) -> BytesColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Varints:
-    """Varints as rows of a matrix, each as wide as the longest, and how many bytes of its row each one takes."""
+    """Varints of many rows: their first bytes, their second, and so on, and how many bytes each has."""
 
-    rows: NDArray[np.uint8]
+    octets: list[NDArray[np.uint8]]
     sizes: NDArray[np.int64]
 
 
 def _varints(values: Lengths) -> _Varints:
     raw = ((values << 1) ^ (values >> 63)).astype(np.uint64)
     width = max(1, -(-int(raw.max(initial=0)).bit_length() // 7))
-    rows = np.empty((len(raw), width), np.uint8)
+    octets = []
     sizes = np.ones(len(raw), np.int64)
-    for index in range(width):
+    for _ in range(width - 1):
         rest = raw >> np.uint64(7)
         longer = rest > 0
-        rows[:, index] = (raw & np.uint64(0x7F)) | (longer.astype(np.uint64) << np.uint64(7))
-        if index + 1 < width:
-            sizes += longer
+        octets.append(raw.astype(np.uint8) & np.uint8(0x7F) | longer.view(np.uint8) << np.uint8(7))
+        sizes += longer
         raw = rest
-    return _Varints(rows, sizes)
+    return _Varints([*octets, raw.astype(np.uint8)], sizes)
 
 
-def _join(*parts: _Varints | NDArray[np.uint8]) -> BytesColumn:
-    """Lay the parts of each row one behind the other, leaving out what its varints do not fill."""
-    matrices = [part.rows if isinstance(part, _Varints) else part for part in parts]
-    matrix = np.hstack(matrices)
-    kept = [
-        np.arange(part.rows.shape[1]) < part.sizes[:, None]
-        if isinstance(part, _Varints)
-        else np.ones(part.shape, np.bool_)
-        for part in parts
-    ]
-    keep = np.hstack(kept)
-    offsets = np.zeros(len(matrix) + 1, np.int32)
-    np.cumsum(keep.sum(axis=1), out=offsets[1:])
-    if int(offsets[-1]) == matrix.size:
-        return BytesColumn(matrix.tobytes(), offsets)
-    return BytesColumn(matrix[keep].tobytes(), offsets)
+def _join(*parts: _Varints) -> BytesColumn:
+    """Lay the varints of each row one behind the other."""
+    offsets = np.zeros(len(parts[0].sizes) + 1, np.int32)
+    np.cumsum(sum(part.sizes for part in parts), out=offsets[1:])
+    found = np.empty(int(offsets[-1]), np.uint8)
+    place = offsets[:-1].astype(np.int64)
+    for part in parts:
+        found[place] = part.octets[0]
+        least = int(part.sizes.min(initial=len(part.octets)))
+        for index, octets in enumerate(part.octets[1:], 1):
+            if index < least:
+                found[place + index] = octets
+            else:
+                longer = np.flatnonzero(part.sizes > index)
+                found[place[longer] + index] = octets[longer]
+        place += part.sizes
+    return BytesColumn(found.tobytes(), offsets)
 
 
 def hash_keys(data: Buffer, offsets: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -20,7 +20,6 @@ from ottla.connect.converters.json_text import parse_json, parse_json_at
 from ottla.connect.converters.json_write import write_plain, writer_of
 from ottla.connect.converters.plain import PlainConverter, converter_def
 from ottla.connect.converters.text_columns import is_plain_string, unquoted_column
-from ottla.connect.data.arrow import joined_texts
 from ottla.connect.data.builder import STRING
 from ottla.connect.data.schema import Schema
 from ottla.connect.data.struct import SchemaAndValue
@@ -183,13 +182,11 @@ class JsonConverter(PlainConverter):
 
         if schema is None and (values.type != pa.string() or values.null_count):
             return None  # without a schema null is no text, but nothing at all
-        found = self._column_writers(STRING if schema is None else schema).write(values)
-        if found is None:
-            return None
-        if not self._enveloped:
-            return found.cast(pa.binary())
-        head = "null" if schema is None else self._heads(schema)
-        return joined_texts([f'{{"schema":{head},"payload":', found, "}"]).cast(pa.binary())
+        around = ("", "")
+        if self._enveloped:
+            around = (f'{{"schema":{"null" if schema is None else self._heads(schema)},"payload":', "}")
+        found = self._column_writers(STRING if schema is None else schema).write(values, *around)
+        return None if found is None else found.cast(pa.binary())
 
     def columns_to_connect(self, topic: str, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
         """See `ColumnsConverter`: strings only, whose envelopes all begin with the same bytes."""

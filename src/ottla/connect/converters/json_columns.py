@@ -6,7 +6,7 @@ A column's text is an array of strings, or one text where all rows have the same
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from ottla.connect.converters.json_text import quoted
@@ -17,9 +17,11 @@ from ottla.connect.data.schema import Schema, SchemaType
 from ottla.connect.data.struct import DECIMAL
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
-__all__ = ["ColumnWriter", "base64_of_decimals", "quoted_texts"]
+__all__ = ["ColumnWriter", "base64_of_decimals"]
 
 _PLAIN = frozenset((SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64, SchemaType.BOOLEAN))
 """What Arrow writes as JSON has it."""
@@ -51,86 +53,100 @@ class ColumnWriter:
         """What writes one value, made where it is wanted: it has the writers of everything below."""
         return writer_of(self._schema, **self._how)
 
-    def write(self, column: pa.Array) -> pa.Array | None:
-        """Return the JSON text of each row, as `pa.string()`."""
+    def write(self, column: pa.Array, before: str = "", behind: str = "") -> pa.Array | None:
+        """Return the JSON text of each row, as `pa.string()`, between two texts that all rows have."""
         import pyarrow as pa
 
-        found = self._text(column)
+        if not len(column):
+            return pa.array([], pa.string())
+        parts = self._parts(column)
+        if parts is None:
+            return None
+        found = joined_texts([before, *parts, behind])
         return pa.repeat(pa.scalar(found, pa.string()), len(column)) if isinstance(found, str) else found
 
     def _text(self, column: pa.Array) -> Any:
         """Return an array of texts, or the one that all rows have; None where that cannot be."""
+        parts = self._parts(column)
+        return None if parts is None else joined_texts(parts)
+
+    def _parts(self, column: pa.Array) -> list[Any] | None:
+        """Return what makes up the texts, arrays and texts that all rows have; None where that cannot be.
+
+        They are joined once, around everything: a struct within a struct is not copied for each struct that it is in.
+        """
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        if not len(column):
-            return pa.array([], pa.string())
         if pa.types.is_dictionary(column.type):
-            return self._of_dictionary(column)
+            found = self._of_dictionary(column)
+            return None if found is None else [found]
         if column.null_count == len(column):
-            return self._null
+            return None if self._null is None else [self._null]
         if not column.null_count:
             return self._of_values(column)
         if self._null is None:
             return None
-        found = self._of_values(column.drop_null())
-        if found is None:
+        parts = self._of_values(column.drop_null())
+        if parts is None:
             return None
-        if isinstance(found, str):
-            return pc.if_else(column.is_valid(), found, self._null)
-        places = pc.subtract(pc.cumulative_sum(column.is_valid().cast(pa.int64())), 1)
-        return pc.if_else(column.is_valid(), found.take(pc.max_element_wise(places, 0)), self._null)
+        found = joined_texts(parts)
+        if not isinstance(found, str):
+            places = pc.subtract(pc.cumulative_sum(column.is_valid().cast(pa.int64())), 1)
+            found = found.take(pc.max_element_wise(places, 0))
+        return [pc.if_else(column.is_valid(), found, self._null)]
 
     def _of_dictionary(self, column: pa.DictionaryArray) -> Any:
         import pyarrow.compute as pc
 
-        found = self._text(column.dictionary)
-        if found is None or (column.null_count and self._null is None):
+        if column.null_count and self._null is None:
             return None
-        if not isinstance(found, str) and len(found) == 1:
-            found = found[0].as_py()
+        values = column.dictionary
+        if len(values) == 1 and not values.null_count:
+            found: Any = self._one(values_of_column(self._schema, values)[0])
+        elif (found := self._text(values)) is None:
+            return None
         if isinstance(found, str):
             return found if not column.null_count else pc.if_else(column.is_valid(), found, self._null)
         texts = found.take(column.indices)
         return pc.fill_null(texts, self._null) if column.null_count else texts
 
-    def _of_values(self, column: pa.Array) -> Any:
-        """Return the texts of values none of which is null."""
+    def _of_values(self, column: pa.Array) -> list[Any] | None:
+        """Return what makes up the texts of values none of which is null."""
         import pyarrow as pa
 
         if self._is_struct:
             return self._of_structs(column)
         if self._is_base64:
-            found = base64_of_decimals(column)
-            return self._one_by_one(column) if found is None else found
+            digits = base64_of_decimals(column)
+            return [self._one_by_one(column)] if digits is None else ['"', digits, '"']
         if self._is_plain and column.type == scalar_type(self._schema):
-            return column.cast(pa.string())
-        if self._is_text:
-            found = quoted_texts(column)
-            return self._one_by_one(column) if found is None else found
-        return self._one_by_one(column)
+            return [column.cast(pa.string())]
+        if self._is_text and (inside := _escaped(column)) is not None:
+            return ['"', inside, '"']
+        return [self._one_by_one(column)]
 
     def _one_by_one(self, column: pa.Array) -> pa.Array:
         import pyarrow as pa
 
         return pa.array([self._one(each) for each in values_of_column(self._schema, column)], pa.string())
 
-    def _of_structs(self, column: pa.StructArray) -> Any:
+    def _of_structs(self, column: pa.StructArray) -> list[Any] | None:
         import pyarrow as pa
 
         if not pa.types.is_struct(column.type) or column.type.num_fields != len(self._fields):
             return None
         parts: list[Any] = []
         for place, (head, writer) in enumerate(zip(self._heads, self._fields, strict=True)):
-            found = writer._text(column.field(place))
+            found = writer._parts(column.field(place))
             if found is None:
                 return None
-            parts += [head, found]
-        return joined_texts([*parts, "}"] if parts else ["{}"])
+            parts += [head, *found]
+        return [*parts, "}"] if parts else ["{}"]
 
 
-def quoted_texts(column: pa.Array) -> pa.Array | None:
-    """Return strings as JSON's; None where one needs more than backslashes, or where they are no strings."""
+def _escaped(column: pa.Array) -> pa.Array | None:
+    """Return what stands between quotes in JSON; None where a text needs more than backslashes, or is none."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -143,11 +159,11 @@ def quoted_texts(column: pa.Array) -> pa.Array | None:
         column = pc.replace_substring(column, "\\", "\\\\")
     if (octets == _QUOTE).any():
         column = pc.replace_substring(column, '"', '\\"')
-    return joined_texts(['"', column, '"'])
+    return column
 
 
 def base64_of_decimals(column: pa.Array) -> pa.Array | None:
-    """Return decimals as JSON strings of the bytes of their unscaled numbers, big end first and as few as there can be.
+    """Return the bytes of decimals' unscaled numbers, big end first and as few as there can be, in Base 64 (RFC 4648).
 
     None where one has more than 64 bits, or where they are no decimals.
     """
@@ -160,37 +176,48 @@ def base64_of_decimals(column: pa.Array) -> pa.Array | None:
     low, high = words[::2], words[1::2]
     if ((low >> 63) != high).any():
         return None
-    size = np.ones(len(low), np.int64)
     magnitude = low ^ (low >> 63)
-    for bits in range(7, 63, 8):
-        size += (magnitude >> bits) > 0
-    octets = low.astype(">i8").view(np.uint8).reshape(-1, 8)
+    size = np.ones(len(low), np.int8)
+    for bits in range(7, int(magnitude.max(initial=0)).bit_length(), 8):
+        size += magnitude >> bits > 0
     pieces, places = [], []
-    for each in np.unique(size).tolist():
+    for each in np.flatnonzero(np.bincount(size)).tolist():
         rows = np.flatnonzero(size == each)
-        pieces.append(_base64_rows(octets[rows, 8 - each :]))
+        pieces.append(_base64_rows(low[rows].view(np.uint64), each))
         places.append(rows)
+    if len(pieces) == 1:
+        return pieces[0]
     back = np.empty(len(low), np.int64)
     back[np.concatenate(places)] = np.arange(len(low))
     return pa.concat_arrays(pieces).take(pa.array(back))
 
 
-def _base64_rows(octets: Any) -> pa.Array:
-    """Return rows of as many bytes each as strings of Base 64 in quotes (RFC 4648)."""
+def _base64_rows(numbers: NDArray[np.uint64], size: int) -> pa.Array:
+    """Return the last so many bytes of each number."""
     import numpy as np
     import pyarrow as pa
 
-    count, size = octets.shape
-    groups = -(-size // 3)
-    padded = np.zeros((count, 3 * groups), np.uint32)
-    padded[:, :size] = octets
-    triples = padded.reshape(count, groups, 3)
-    whole = triples[:, :, 0] << 16 | triples[:, :, 1] << 8 | triples[:, :, 2]
-    digits = np.stack([whole >> shift & 63 for shift in (18, 12, 6, 0)], axis=2).reshape(count, 4 * groups)
+    groups, spare = -(-size // 3), -size % 3
+    made = np.empty((len(numbers), 2 * groups), np.uint16)
+    pairs = _digit_pairs()
+    for group in range(groups):
+        shift = 8 * (size - 3 * group - 3)
+        bits = numbers >> np.uint64(shift) if shift >= 0 else numbers << np.uint64(-shift)
+        made[:, 2 * group] = pairs[bits >> np.uint64(12) & np.uint64(0xFFF)]
+        made[:, 2 * group + 1] = pairs[bits & np.uint64(0xFFF)]
+    octets = made.view(np.uint8)
+    if spare:
+        octets[:, -spare:] = ord("=")
+    width = octets.shape[1]
+    offsets = np.arange(0, (len(numbers) + 1) * width, width, dtype=np.int32)
+    return pa.Array.from_buffers(pa.string(), len(numbers), [None, pa.py_buffer(offsets), pa.py_buffer(octets)])
+
+
+@cache
+def _digit_pairs() -> NDArray[np.uint16]:
+    """Return the two digits of every number of twelve bits, as they stand in memory."""
+    import numpy as np
+
     alphabet = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
-    made = np.full((count, 4 * groups + 2), _QUOTE, np.uint8)
-    made[:, 1:-1] = alphabet[digits]
-    if missing := 3 * groups - size:
-        made[:, -1 - missing : -1] = ord("=")
-    offsets = np.arange(0, (count + 1) * made.shape[1], made.shape[1], dtype=np.int32)
-    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(made.reshape(-1))])
+    numbers = np.arange(4096)
+    return np.stack([alphabet[numbers >> 6], alphabet[numbers & 63]], axis=1).reshape(-1).view(np.uint16)

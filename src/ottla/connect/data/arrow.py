@@ -68,12 +68,12 @@ def joined_texts(parts: Sequence[pa.Array | str]) -> Any:
 
     merged: list[Any] = []
     for each in parts:
-        if isinstance(each, str) and merged and isinstance(merged[-1], str):
-            merged[-1] += each
-        else:
+        if not isinstance(each, str) or (each and not (merged and isinstance(merged[-1], str))):
             merged.append(each)
-    if len(merged) == 1:
-        return merged[0]
+        elif each:
+            merged[-1] += each
+    if len(merged) < 2:
+        return merged[0] if merged else ""
     given = [pa.scalar(each, pa.string()) if isinstance(each, str) else each for each in merged]
     return pc.binary_join_element_wise(*given, pa.scalar("", pa.string()))
 

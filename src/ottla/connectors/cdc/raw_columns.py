@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["columns_of_csv", "columns_of_messages", "numbers_at"]
 
 _TEXT, _NULL = ord("t"), ord("n")
-_COPIED_BYTES_MAX: Final = 64
-"""Up to so many bytes a value has on average, its bytes are picked one by one; longer ones are cut out whole."""
+_BYTES_MAX: Final = (1 << 31) - 1
+"""Arrow counts the bytes of a column in 31 bits."""
 
 
 def numbers_at(messages: Sequence[bytes], at: int) -> NDArray[np.int64]:
@@ -37,47 +37,49 @@ def columns_of_messages(messages: Sequence[bytes], at: int, count: int) -> list[
     import numpy as np
 
     data = b"".join(messages)
+    if len(data) > _BYTES_MAX:
+        return None
     sizes = np.fromiter(map(len, messages), np.int64, len(messages))
     ends = np.cumsum(sizes)
     octets = np.frombuffer(data + bytes(8), np.uint8)  # so that a number can be read wherever a row ends
     place = ends - sizes + at
-    found: list[pa.Array] = []
-    for _ in range(count):
+    bounds = np.empty((len(messages), 2 * count + 1), np.int32)
+    """Where each row's values begin and end, and where the next row begins."""
+    valid = np.empty((count, len(messages)), np.bool_)
+    for column in range(count):
         if (place >= ends).any():
             return None
         kinds = octets[place]
-        valid = kinds == _TEXT
-        if not (valid | (kinds == _NULL)).all():
+        np.equal(kinds, _TEXT, out=valid[column])
+        if not (valid[column] | (kinds == _NULL)).all():
             return None
         size = np.zeros(len(place), np.int64)
         for byte in range(1, 5):
             size = size << 8 | octets[place + byte]
-        size = np.where(valid, size, 0)
-        begin = np.where(valid, place + 5, place + 1)
-        place = begin + size
+        begin = np.where(valid[column], place + 5, place + 1)
+        place = begin + np.where(valid[column], size, 0)
         if (place > ends).any():
             return None
-        found.append(_cut(data, octets, begin, size, valid))
-    return found if (place == ends).all() else None
+        bounds[:, 2 * column], bounds[:, 2 * column + 1] = begin, place
+    if not (place == ends).all():
+        return None
+    bounds[:, -1] = ends
+    return _cut(data, bounds, valid)
 
 
-def _cut(
-    data: bytes, octets: NDArray[np.uint8], begin: NDArray[np.int64], size: NDArray[np.int64], valid: NDArray[np.bool_]
-) -> pa.Array:
-    """Return pieces of all messages' bytes."""
+def _cut(data: bytes, bounds: NDArray[np.int32], valid: NDArray[np.bool_]) -> list[pa.Array]:
+    """Return the columns: every second stretch of the bytes is a value, and Arrow picks those of a column."""
     import numpy as np
     import pyarrow as pa
 
-    total = int(size.sum())
-    if total > _COPIED_BYTES_MAX * len(size):
-        ends = (begin + size).tolist()
-        rows = zip(begin.tolist(), ends, valid.tolist(), strict=True)
-        return pa.array([data[first:last] if is_valid else None for first, last, is_valid in rows], pa.binary())
-    offsets = np.zeros(len(size) + 1, np.int32)
-    np.cumsum(size, out=offsets[1:])
-    index = np.repeat(begin - offsets[:-1], size) + np.arange(total)
-    nulls = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    return pa.Array.from_buffers(pa.binary(), len(size), [nulls, pa.py_buffer(offsets), pa.py_buffer(octets[index])])
+    rows, width = bounds.shape
+    offsets = np.concatenate([np.zeros(1, np.int32), bounds.reshape(-1)])
+    whole = pa.Array.from_buffers(pa.binary(), rows * width, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    first = np.arange(1, rows * width, width, dtype=np.int32)
+    return [
+        whole.take(pa.array(first + 2 * column, mask=None if present.all() else ~present))
+        for column, present in enumerate(valid)
+    ]
 
 
 def columns_of_csv(lines: Sequence[bytes], count: int) -> list[pa.Array]:

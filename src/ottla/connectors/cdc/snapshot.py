@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Snapshot"]
 
-PIECE_ROWS_MAX: Final = 4096
+PIECE_ROWS_MAX: Final = 8192
 """Rows that are made at once: so that the first are sent while the next are made."""
 
 
