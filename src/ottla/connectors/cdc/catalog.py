@@ -143,7 +143,7 @@ class Catalog:
             raise ConnectError(f"The database cannot be read: {result.error_message.decode(errors='replace').strip()}")
         return [[result.get_value(row, column) for column in range(result.nfields)] for row in range(result.ntuples)]
 
-    def copied(self, query: str, rows_max: int) -> Iterator[list[bytes]]:
+    def copied(self, query: str, rows_max: int) -> Iterator[list[memoryview]]:
         """Yield a query's rows as lines of CSV (`COPY`), so many at once; raises ConnectError in the server's words.
 
         Nothing else can be asked before all of them are read.
@@ -158,22 +158,22 @@ class Catalog:
                     pass
             raise ConnectError(f"The database cannot be read: {error}") from error
 
-    def _copied(self, query: str, rows_max: int) -> Iterator[list[bytes]]:
+    def _copied(self, query: str, rows_max: int) -> Iterator[list[memoryview]]:
         from psycopg import pq
 
         connection = self._connection.pgconn
         result = connection.exec_(f"copy ({query}) to stdout with (format csv)".encode())
-        rows: list[bytes] = []
-        size = 0
+        get, rows, size = connection.get_copy_data, list[memoryview](), 0
         while result.status == pq.ExecStatus.COPY_OUT:
-            read, data = connection.get_copy_data(1)
-            if read > 0:
-                rows.append(bytes(data))
+            read, data = get(1)
+            while read > 0:  # a row: the innermost loop of a snapshot
+                rows.append(data)
                 size += read
                 if len(rows) >= rows_max or size >= COPIED_BYTES_MAX:
                     yield rows
                     rows, size = [], 0
-            elif read == 0:
+                read, data = get(1)
+            if read == 0:
                 if is_ready(connection.socket, select.POLLIN, LOOK_SECONDS):
                     connection.consume_input()
             elif (ended := connection.get_result()) is not None:

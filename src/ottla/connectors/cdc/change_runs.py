@@ -6,8 +6,9 @@ and nothing about them is special; else one by one, with the same result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
@@ -69,6 +70,18 @@ class ChangeRun:
         """Return what a message's like begin with, None for one that is in no run."""
         head = data[HEADER_BYTES : HEADER_BYTES + _HEAD_BYTES]
         return head if head[:1] in (b"I", b"U") and head[5:6] == b"N" else None
+
+    def extend(self, found: Sequence[object], first: int) -> int:
+        """Take the messages from `first` on that are like those of the run, and nothing else; returns how many."""
+        head, messages, before = self.head, self.messages, len(self.messages)
+        for each in islice(found, first, None):
+            if not isinstance(each, bytes) or not each.startswith(head, HEADER_BYTES):
+                break
+            messages.append(each)
+        count = len(messages) - before
+        self.spans[-1].count += count
+        self.uncounted += count
+        return count
 
     @property
     def operation(self) -> str:

@@ -82,7 +82,7 @@ def _cut(data: bytes, bounds: NDArray[np.int32], valid: NDArray[np.bool_]) -> li
     ]
 
 
-def columns_of_csv(lines: Sequence[bytes], count: int) -> list[pa.Array]:
+def columns_of_csv(lines: Sequence[bytes | memoryview], count: int) -> list[pa.Array]:
     """Return the columns of rows that `COPY … TO STDOUT (FORMAT csv)` gave; raises pa.ArrowInvalid for what is none.
 
     Null is nothing at all, and an empty text stands in quotes.

@@ -126,13 +126,16 @@ class ReplicationStream:
         until_s = time.monotonic() + wait_s
         get = self._connection.get_copy_data
         while len(found) < most and not self._stopping.is_set():
-            size, data = get(1)
-            if size > 0:
+            for _ in range(most - len(found)):  # a row each: the innermost loop of all
+                size, data = get(1)
+                if size <= 0:
+                    break
                 message = bytes(data)
                 if message[0] == _XLOG_DATA:
                     found.append(message)
                 else:
                     self._take_keepalive(message, found)
+            if size > 0:
                 continue
             if size < 0:
                 raise ServerAwayError(f"The replication stream has ended{self._why()}")

@@ -116,8 +116,9 @@ class _Piece:
         found = marks(self.count, self.first, self.last)
         rows = self.rows
         if self.columns is not None and self.maker.columns is not None:
-            at = self.moment
-            made = self.maker.columns.made("r", self.columns, Moments(at.lsn, at.commit_us, at.xid, None, found), None)
+            at, like = self.moment, self.first == self.last == "true"
+            moments = Moments(at.lsn, at.commit_us, at.xid, None, "true" if like else found)
+            made = self.maker.columns.made("r", self.columns, moments, None)
             if made is not None:
                 yield made
                 return

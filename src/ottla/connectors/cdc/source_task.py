@@ -21,7 +21,6 @@ from ottla.connectors.cdc.positions import Position
 from ottla.connectors.cdc.postgres_chunks import PostgresChunks
 from ottla.connectors.cdc.postgres_events import Messages, Moment, postgres_dialect
 from ottla.connectors.cdc.replication import (
-    Keepalive,
     ReplicationStream,
     ServerAwayError,
     conninfo_of,
@@ -288,12 +287,17 @@ class PostgresSourceTask(SourceTask):
     def _changes(self, most: int) -> list[SourceRecord | SourceColumns] | None:
         assert self._stream is not None
         try:
-            for each in self._stream.read(most, self._settings["poll.interval.ms"] / 1000):
-                if isinstance(each, Keepalive):
-                    if self._begin is None:
-                        self._idle_lsn = max(self._idle_lsn, each.wal_end)
-                elif self._run is None or not self._follows(self._run, each):
+            found, at = self._stream.read(most, self._settings["poll.interval.ms"] / 1000), 0
+            while at < len(found):
+                if self._run is not None and (count := self._run.extend(found, at)):
+                    at += count
+                    continue
+                each = found[at]
+                at += 1
+                if isinstance(each, bytes):
                     self._take(each)
+                elif self._begin is None:
+                    self._idle_lsn = max(self._idle_lsn, each.wal_end)
         except ServerAwayError as error:
             self._lost(error)
         self._end_run()
@@ -328,15 +332,6 @@ class PostgresSourceTask(SourceTask):
 
     # -- what the stream says
 
-    def _follows(self, run: ChangeRun, data: bytes) -> bool:
-        """Take a change that is like those of a run into it, and nothing else."""
-        if not data.startswith(run.head, HEADER_BYTES):
-            return False
-        run.messages.append(data)
-        run.spans[-1].count += 1
-        run.uncounted += 1
-        return True
-
     def _begins_run(self, data: bytes) -> bool:
         """Take a change into a run, the last one or a new one; not where something wants to see it by itself."""
         head = ChangeRun.head_of(data)
@@ -363,7 +358,7 @@ class PostgresSourceTask(SourceTask):
             run = ChangeRun(table, head, spans=[span])
             self._waiting.append(run)
         self._run = run
-        return self._follows(run, data)
+        return run.extend([data], 0) == 1
 
     def _end_run(self) -> None:
         """Have the position stand behind all changes of the run."""
