@@ -317,7 +317,10 @@ class Client:
         async def attempt() -> None:
             missing = [partition for partition in partitions if not _settled(answers.get(partition))]
             groups = await self._by_leader(missing)
-            found = await asyncio.gather(*(ask(*group) for group in groups), return_exceptions=True)
+            if len(groups) == 1:  # as for most: without a task of its own
+                found: list[Any] = [await ask(*groups[0])]
+            else:
+                found = await asyncio.gather(*(ask(*group) for group in groups), return_exceptions=True)
             for each in found:
                 if isinstance(each, dict):
                     answers.update(each)  # before any raise: what was answered is not asked again
