@@ -20,6 +20,7 @@ from ottla.connectors.cdc.column_masks import column_rules
 from ottla.connectors.cdc.events import Events
 from ottla.connectors.cdc.postgres_events import postgres_dialect
 from ottla.connectors.cdc.raw_columns import columns_of_csv, columns_of_messages
+from ottla.connectors.cdc.replication import Keepalive
 from ottla.connectors.cdc.server import plain_settings
 from ottla.connectors.cdc.settings import POSTGRES_DEF, Selection, kind_settings
 
@@ -221,3 +222,15 @@ def test_lines_of_csv_are_their_columns() -> None:
     assert alone.to_pylist() == [b"1", None, b""]
     with pytest.raises(pa.ArrowInvalid):
         columns_of_csv([b"1,2\n"], 3)
+
+
+def test_a_run_takes_what_is_like_it_up_to_the_first_that_is_not() -> None:
+    table = table_events(ColumnType(25, "text"), {})
+    run = run_of(table, [b"a"] * 2)
+    like = [message(b"I", b"7", b"b"), message(b"I", b"8", None)]
+    for other in (Keepalive(5), message(b"U", b"7", b"b"), message(b"I", b"7"), b""):
+        before = len(run.messages)
+        assert run.extend([other, *like, other, *like], 1) == len(like)
+        assert (run.messages[before:], run.spans[-1].count) == (like, len(run.messages))
+    assert run.extend(like, 2) == 0
+    assert run.uncounted == 4 * len(like)
