@@ -44,6 +44,15 @@ def test_a_worker_keeps_its_group_and_topics_on_the_target() -> None:
     assert worker["listeners"] == "http://127.0.0.1:0"
 
 
+def test_plugins_and_classes_of_ones_own_are_given_once_for_all_flows() -> None:
+    own = {"topic.filter.class": "acme.OfTenant", "forwarding.admin.class": "acme.Told", "A->B.tenant": "t"}
+    found = flow({"plugin.path": "/plugins", **own})
+    assert found.worker["plugin.path"] == "/plugins"
+    for config in found.connectors.values():
+        assert (config["topic.filter.class"], config["forwarding.admin.class"]) == ("acme.OfTenant", "acme.Told")
+        assert config["tenant"] == "t"
+
+
 def test_what_is_said_of_a_flow_wins_over_what_is_said_of_all() -> None:
     given = {"topics": "one", "A->B.topics": "two", "replication.factor": "1", "tasks.max": "4"}
     config = flow(given).connectors["MirrorSourceConnector"]

@@ -16,7 +16,7 @@ __all__ = ["CONNECTOR_NAMES", "Flow", "flows_of"]
 CONNECTOR_NAMES = ("MirrorSourceConnector", "MirrorHeartbeatConnector", "MirrorCheckpointConnector")
 _TO_WORKERS = (
     *("offset.storage", "config.storage", "status.storage", "key.converter", "value.converter", "header.converter"),
-    *("task", "worker", "replication.policy", "spark."),
+    *("task", "worker", "replication.policy", "spark.", "plugin.path"),
 )
 """Beginnings of bare names that every worker gets; all else of a worker is given as its target's."""
 _CLIENT_NAMES = (

@@ -21,7 +21,7 @@ from ottla.connect.data import OPTIONAL_BYTES
 from ottla.mirror.clusters import connected
 from ottla.mirror.metrics import SourceMetrics
 from ottla.mirror.offset_syncs import SyncPlan
-from ottla.mirror.policies import policy_of
+from ottla.mirror.own_classes import policy_of
 from ottla.mirror.records import OffsetSync
 from ottla.mirror.settings import PACKAGE, SOURCE_DEF, client_properties
 from ottla.wire import (
@@ -87,7 +87,7 @@ class MirrorSourceTask(SourceTask):
         super().start(props)
         settings = SOURCE_DEF.parse(props)
         self._alias, self._target = settings["source.cluster.alias"], settings["target.cluster.alias"]
-        self._policy = policy_of(settings)
+        self._policy = policy_of(props)
         self._metrics = SourceMetrics(self._alias, self._target)
         consumer = client_properties(props, "source", "consumer")
         committed = consumer.get("isolation.level", "").lower() == "read_committed"
@@ -247,7 +247,7 @@ class MirrorSourceTask(SourceTask):
         make_records: Callable[[], Sequence[SourceRecord]],
     ) -> SourceBatch:
         return SourceBatch(
-            topic=self._policy.remote_topic(self._alias, place.topic),
+            topic=self._policy.format_remote_topic(self._alias, place.topic),
             partition=place.partition,
             data=data,
             count=count,
@@ -260,7 +260,10 @@ class MirrorSourceTask(SourceTask):
         )
 
     def _records(self, place: TopicPartition, columns: Columns) -> list[SourceRecord]:
-        partition, topic = source_partition(self._alias, place), self._policy.remote_topic(self._alias, place.topic)
+        partition, topic = (
+            source_partition(self._alias, place),
+            self._policy.format_remote_topic(self._alias, place.topic),
+        )
         return [
             SourceRecord(
                 topic=topic,
