@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.mirror.checkpoints import MirrorCheckpointConnector
-from ottla.mirror.dedicated import Flow, flows_of
+from ottla.mirror.dedicated import Flow, flows_of, has_internal_rest
 from ottla.mirror.filters import (
     ConfigPropertyFilter,
     DefaultConfigPropertyFilter,
@@ -42,6 +42,7 @@ __all__ = [
     "ReplicationPolicy",
     "TopicFilter",
     "flows_of",
+    "has_internal_rest",
 ]
 
 MIRROR_CONNECTORS: tuple[type[Any], ...] = (

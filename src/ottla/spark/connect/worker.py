@@ -36,7 +36,15 @@ from ottla.spark.connect.jobs import Jobs
 from ottla.spark.connect.runner import SparkTaskRunner
 from ottla.spark.connect.worker_metrics import MeasuredHerder, MetricsService
 
-__all__ = ["ConnectWorker", "Parts", "RunningHerder", "distributed_herder", "explicit_levels", "standalone"]
+__all__ = [
+    "ConnectWorker",
+    "Parts",
+    "RunningHerder",
+    "distributed_herder",
+    "explicit_levels",
+    "standalone",
+    "with_ports",
+]
 
 log = logging.getLogger(__name__)
 
@@ -118,8 +126,11 @@ class ConnectWorker:
         *,
         jobs: Jobs | None = None,
         plugins: Plugins | None = None,
+        place: tuple[str, str] | None = None,
     ) -> None:
+        """`place` is its id and where others reach it, where somebody else serves its REST interface; None: it does."""
         self.config = config
+        self._place, self._is_open = place, False
         self.urls: list[str] = []
         self._make_herder, self._jobs, self._plugins = make_herder, jobs, plugins
         self.metrics_urls: list[str] = []
@@ -164,8 +175,9 @@ class ConnectWorker:
             plugins = await asyncio.to_thread(_discovered, config.plugin_path)
         for place, reason in plugins.broken:
             log.warning("The plugin at %s cannot be loaded: %s", place, reason)
-        settings, told = _with_ports(settings, config.advertised_scheme)
-        worker_id, url = config.advertised(told.host, told.port)
+        if self._place is None:
+            settings, told = with_ports(settings, config.advertised_scheme)
+        worker_id, url = self._place or config.advertised(told.host, told.port)
 
         def make_runner(owner: TaskOwner, plugins: Plugins = plugins) -> TaskRunner:
             self._runner = SparkTaskRunner(
@@ -183,13 +195,15 @@ class ConnectWorker:
             Parts(config, plugins, worker_id, url, cluster_id, make_runner, groups, client, settings.asking)
         )
         self._herder.loggers.on_change = self.runner.set_levels
-        service = rest.RestService(self._herder, settings)
-        try:
-            await service.listen()
-        except OSError as error:
-            raise ConnectError(_why_not(error, settings, config.properties)) from error
-        self._rest = service
-        self.urls = [f"{each.scheme}://{_shown(each.host)}:{each.port}" for each in settings.listeners]
+        if self._place is None:
+            service = rest.RestService(self._herder, settings)
+            try:
+                await service.listen()
+            except OSError as error:
+                raise ConnectError(why_not(error, settings, config.properties)) from error
+            self._rest = service
+            self.urls = [f"{each.scheme}://{shown(each.host)}:{each.port}" for each in settings.listeners]
+        self._is_open = True
         await self._serve_metrics(self._herder)
         if isinstance(self._herder, distributed.DistributedHerder):
             await self._herder.prepare()  # what is refused is refused before a session starts
@@ -209,7 +223,7 @@ class ConnectWorker:
         except OSError as error:
             raise ConnectError(f"{name}: cannot listen on {', '.join(self.config[name])}: {error.strerror}") from error
         self.metrics_urls = [
-            f"{each.scheme}://{_shown(each.host)}:{port}" for each, port in zip(addresses, ports, strict=True)
+            f"{each.scheme}://{shown(each.host)}:{port}" for each, port in zip(addresses, ports, strict=True)
         ]
 
     async def close(self) -> None:
@@ -217,7 +231,7 @@ class ConnectWorker:
         for service in (self._metrics, self._rest):
             if service is not None:
                 await service.close()
-        if self._herder is not None and self._rest is not None:
+        if self._herder is not None and self._is_open:
             await self._herder.close()
             await self.runner.close()
         if self._client is not None:
@@ -247,7 +261,7 @@ async def _cluster_id(client: Client, bootstrap: str) -> str | None:
             await asyncio.sleep(0.5)
 
 
-def _with_ports(settings: rest.RestSettings, scheme: str) -> tuple[rest.RestSettings, rest.Address]:
+def with_ports(settings: rest.RestSettings, scheme: str) -> tuple[rest.RestSettings, rest.Address]:
     """Return settings in which listeners have ports, chosen by the system where they had none, and the one to tell."""
     listeners = []
     for each in settings.listeners:
@@ -263,7 +277,7 @@ def _with_ports(settings: rest.RestSettings, scheme: str) -> tuple[rest.RestSett
     return replace(settings, listeners=tuple(listeners)), told
 
 
-def _why_not(error: OSError, settings: rest.RestSettings, properties: Mapping[str, str]) -> str:
+def why_not(error: OSError, settings: rest.RestSettings, properties: Mapping[str, str]) -> str:
     """Return what keeps the REST interface from listening, and what to do about it."""
     addresses = ", ".join(f"{each.scheme}://{each.host}:{each.port}" for each in settings.listeners)
     reason = os.strerror(error.errno) if error.errno else str(error)
@@ -279,7 +293,7 @@ def _why_not(error: OSError, settings: rest.RestSettings, properties: Mapping[st
     )
 
 
-def _shown(host: str) -> str:
+def shown(host: str) -> str:
     if host in ("", "0.0.0.0", "::"):
         return "localhost"
     return f"[{host}]" if ":" in host else host
