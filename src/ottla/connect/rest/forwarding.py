@@ -19,12 +19,11 @@ Forward = Callable[[str, str, bytes, Mapping[str, str]], Awaitable[Reply]]
 ANSWER_SECONDS_MAX = 90.0
 
 
-async def forwarded(request: Request, error: ElsewhereError, forward: Forward, prefix: str = "") -> Reply:
+async def forwarded(request: Request, error: ElsewhereError, forward: Forward) -> Reply:
     """Return the answer of the worker that an error names; raises HttpError 409 where there is none to be asked.
 
     A client's request carries no flag and may take two hops: to a worker that this one takes for the leader, and from it to
-    the real one. After that a rebalance has taken place, and the client asks again. A `prefix` of this worker's paths is in
-    the other's address already.
+    the real one. After that a rebalance has taken place, and the client asks again.
     """
     flag = request.query.get("forward")
     if flag is not None and flag.lower() != "true":
@@ -35,7 +34,7 @@ async def forwarded(request: Request, error: ElsewhereError, forward: Forward, p
             "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway.",
         )
     query = {**request.query, "forward": "true" if flag is None else "false"}
-    address = str(request.url.with_query(query).relative()).removeprefix(prefix)
+    address = str(request.url.with_query(query).relative())
     headers = {"Content-Type": "application/json", "Accept": "application/json"}
     if "Authorization" in request.headers:
         headers["Authorization"] = request.headers["Authorization"]

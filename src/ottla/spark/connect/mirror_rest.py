@@ -9,7 +9,7 @@ from ottla.base import ConfigError
 from ottla.connect import ConnectError, Herder, WorkerConfig, rest
 from ottla.http import HttpError, HttpServer, Reply, Route
 from ottla.mirror import Flow
-from ottla.spark.connect.worker import shown, why_not, with_ports
+from ottla.spark.connect.worker import RestPlace, shown, why_not, with_ports
 
 __all__ = ["MirrorRest"]
 
@@ -43,10 +43,9 @@ class MirrorRest:
         self._here = with_ports(here, "http")[1] if self._is_internal else told
         self._told = self._config.advertised(told.host, told.port)
 
-    def place(self, flow: Flow) -> tuple[str, str]:
-        """Return the id of a flow's worker, and where other nodes reach it."""
-        worker_id, url = self._told
-        return worker_id, url.rstrip("/") + flow.path
+    def place(self, flow: Flow) -> RestPlace:
+        """Return where other nodes reach a flow's worker."""
+        return RestPlace(*self._told, flow.path)
 
     def url(self, flow: Flow) -> str:
         """Return where a flow's worker is asked on this machine."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import urlsplit, urlunsplit
 
 from ottla.base import ConfigError, KafkaError
 from ottla.client import Client, client_network
@@ -30,7 +31,7 @@ from ottla.connect import (
     distributed,
     rest,
 )
-from ottla.http import serving_context
+from ottla.http import Reply, serving_context
 from ottla.spark.connect.installed import INSTALLED
 from ottla.spark.connect.jobs import Jobs
 from ottla.spark.connect.runner import SparkTaskRunner
@@ -39,6 +40,7 @@ from ottla.spark.connect.worker_metrics import MeasuredHerder, MetricsService
 __all__ = [
     "ConnectWorker",
     "Parts",
+    "RestPlace",
     "RunningHerder",
     "distributed_herder",
     "explicit_levels",
@@ -50,6 +52,17 @@ log = logging.getLogger(__name__)
 
 CLUSTER_SECONDS_MAX = 60.0
 """How long the cluster may not answer while a worker starts, as `default.api.timeout.ms` of Kafka's admin client."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestPlace:
+    """Where a worker's REST interface is."""
+
+    worker_id: str
+    url: str
+    """What it tells others."""
+    prefix: str = ""
+    """What the paths of every worker of its group begin with, such as `/east/west`."""
 
 
 class RunningHerder(MeasuredHerder, Protocol):
@@ -81,6 +94,8 @@ class Parts:
     """Of the worker itself, for as long as it runs."""
     asking: Callable[[], ssl.SSLContext] | None = None
     """With what workers are asked that are reached by HTTPS."""
+    prefix: str = ""
+    """What the paths of every worker of the group begin with (KIP-710)."""
 
 
 def standalone(parts: Parts) -> StandaloneHerder:
@@ -110,10 +125,20 @@ def distributed_herder(parts: Parts) -> distributed.DistributedHerder:
         make_client=lambda part: Client(bootstrap, client_id=f"{name}-{part}", network=network),
         make_runner=parts.make_runner,
         groups=parts.groups,
-        ask=rest.forwarding(parts.asking),
+        ask=_below(parts.prefix, rest.forwarding(parts.asking)),
         providers=config.providers,
         worker=config.properties,
     )
+
+
+def _below(prefix: str, ask: rest.Forward) -> rest.Forward:
+    """Return what asks other workers at paths that begin so; they tell each other where these begin, as in Kafka."""
+
+    async def asked(method: str, address: str, body: bytes, headers: Mapping[str, str]) -> Reply:
+        place = urlsplit(address)
+        return await ask(method, urlunsplit(place._replace(path=prefix + place.path)), body, headers)
+
+    return asked
 
 
 class ConnectWorker:
@@ -126,9 +151,9 @@ class ConnectWorker:
         *,
         jobs: Jobs | None = None,
         plugins: Plugins | None = None,
-        place: tuple[str, str] | None = None,
+        place: RestPlace | None = None,
     ) -> None:
-        """`place` is its id and where others reach it, where somebody else serves its REST interface; None: it does."""
+        """`place` is where it is reached, where somebody else serves its REST interface; None: it does."""
         self.config = config
         self._place, self._is_open = place, False
         self.urls: list[str] = []
@@ -173,11 +198,13 @@ class ConnectWorker:
         plugins = self._plugins
         if plugins is None:
             plugins = await asyncio.to_thread(_discovered, config.plugin_path)
-        for place, reason in plugins.broken:
-            log.warning("The plugin at %s cannot be loaded: %s", place, reason)
-        if self._place is None:
+        for found_at, reason in plugins.broken:
+            log.warning("The plugin at %s cannot be loaded: %s", found_at, reason)
+        place = self._place
+        if place is None:
             settings, told = with_ports(settings, config.advertised_scheme)
-        worker_id, url = self._place or config.advertised(told.host, told.port)
+            place = RestPlace(*config.advertised(told.host, told.port))
+        worker_id = place.worker_id
 
         def make_runner(owner: TaskOwner, plugins: Plugins = plugins) -> TaskRunner:
             self._runner = SparkTaskRunner(
@@ -192,7 +219,18 @@ class ConnectWorker:
 
         groups = ClientSinkGroups(client)
         self._herder = self._make_herder(
-            Parts(config, plugins, worker_id, url, cluster_id, make_runner, groups, client, settings.asking)
+            Parts(
+                config,
+                plugins,
+                worker_id,
+                place.url,
+                cluster_id,
+                make_runner,
+                groups,
+                client,
+                settings.asking,
+                place.prefix,
+            )
         )
         self._herder.loggers.on_change = self.runner.set_levels
         if self._place is None:
