@@ -332,6 +332,7 @@ def why_not(error: OSError, settings: rest.RestSettings, properties: Mapping[str
 
 
 def shown(host: str) -> str:
+    """Return a listener's host as an address has it that is opened on this machine."""
     if host in ("", "0.0.0.0", "::"):
         return "localhost"
     return f"[{host}]" if ":" in host else host
