@@ -153,7 +153,7 @@ chaos-connect: .venv/.installed  ## kill Connect's workers and tasks, its broker
 
 peer: .venv/.installed  ## fetch Apache Kafka's jars with Maven, for the tests and the benchmark that compare with it
 	@$(PY) -m tests.peer fetch
-	@$(PY) -c "from tests.peer import hdfs; hdfs.fetch()"
+	@$(PY) -c "from tests.peer import hdfs, yarn; hdfs.fetch(); yarn.fetch()"
 
 constraints: .venv/.installed  ## renew constraints.txt from what is installed
 	@tools/write_constraints.sh

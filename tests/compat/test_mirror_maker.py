@@ -8,12 +8,14 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from ottla.base import Offset, TopicPartition
-from ottla.client import BlockingClient
+from ottla.client import BlockingClient, Coordinated
+from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from tests import peer
 from tests.mirror.test_mirroring import make, values, write
 from tests.ports import free_port
@@ -123,3 +125,50 @@ def test_a_cluster_of_kafkas_moves_to_ottla_with_its_groups(tmp_path: Path) -> N
                     return found is not None and found.offset == 500
 
                 until(synced, lambda: new.committed_offsets("readers"))
+
+
+@pytest.mark.slow  # two of Kafka's nodes start, one after another
+@pytest.mark.parametrize("first", ["kafkas", "ours"])
+def test_a_node_of_kafkas_and_one_of_ours_share_a_flow(tmp_path: Path, first: str) -> None:
+    """Whichever leads is told by the other, at its path of the flow, about partitions that have come (KIP-710)."""
+    folders = [tmp_path / each for each in ("A", "B", "kafkas", "ours")]
+    for each in folders:
+        each.mkdir()
+    with running_server(folders[0]) as a, running_server(folders[1]) as b:
+        nodes: dict[str, list[str]] = {}
+        common = COMMON.replace("topics = orders", "topics = first.*,later.*").replace("tasks.max = 2", "tasks.max = 4")
+        for number, folder in enumerate(folders[2:]):
+            path = folder / "mm2.properties"
+            path.write_text(
+                f"{common}\n"
+                "A->B.emit.heartbeats.enabled = true\ndedicated.mode.enable.internal.rest = true\n"
+                f"A.bootstrap.servers={a.bootstrap}\nB.bootstrap.servers={b.bootstrap}\n"
+                f"listeners = http://127.0.0.1:{free_port()}\nB.scheduled.rebalance.max.delay.ms = 500\n"
+            )
+            nodes[folder.name] = commands(path)[number]
+        second = "ours" if first == "kafkas" else "kafkas"
+        with BlockingClient(a.bootstrap) as east, BlockingClient(b.bootstrap) as west:
+            for number in range(4):
+                make(east, f"first-{number}", 1)
+                write(east, f"first-{number}", "1")
+
+            def copied(*kinds: str) -> bool:
+                names = [f"A.{kind}-{number}" for kind in kinds for number in range(4)]
+                return all(values(west, each) == Counter("1") for each in names)
+
+            with running(nodes[first], tmp_path / first):
+                until(lambda: copied("first"), lambda: sorted(west.metadata().topics))
+                with running(nodes[second], tmp_path / second):
+                    until(lambda: members(west) == 2, lambda: members(west))
+                    for kind in ("later", "later2"):
+                        for number in range(4):
+                            make(east, f"{kind}-{number}", 1)
+                            write(east, f"{kind}-{number}", "1")
+                        until(partial(copied, kind), lambda: sorted(west.metadata().topics))
+                assert copied("first", "later", "later2")
+
+
+def members(client: BlockingClient) -> int:
+    """Return how many nodes share the flow."""
+    response = client.request(DescribeGroupsRequest(groups=["A-mm2"]), coordinator_of=Coordinated("A-mm2"))
+    return len(response.groups[0].members)

@@ -44,6 +44,15 @@ def test_a_worker_keeps_its_group_and_topics_on_the_target() -> None:
     assert worker["listeners"] == "http://127.0.0.1:0"
 
 
+def test_plugins_and_classes_of_ones_own_are_given_once_for_all_flows() -> None:
+    own = {"topic.filter.class": "acme.OfTenant", "forwarding.admin.class": "acme.Told", "A->B.tenant": "t"}
+    found = flow({"plugin.path": "/plugins", **own})
+    assert found.worker["plugin.path"] == "/plugins"
+    for config in found.connectors.values():
+        assert (config["topic.filter.class"], config["forwarding.admin.class"]) == ("acme.OfTenant", "acme.Told")
+        assert config["tenant"] == "t"
+
+
 def test_what_is_said_of_a_flow_wins_over_what_is_said_of_all() -> None:
     given = {"topics": "one", "A->B.topics": "two", "replication.factor": "1", "tasks.max": "4"}
     config = flow(given).connectors["MirrorSourceConnector"]
@@ -71,9 +80,26 @@ def test_clusters_clients_get_what_is_said_of_their_cluster() -> None:
     assert config["source.cluster.bootstrap.servers"] == "a:9092" and config["config.providers"] == "file"
 
 
-def test_with_the_internal_rest_each_flow_has_a_port_from_the_given_one_on() -> None:
-    given = {**TWO, "dedicated.mode.enable.internal.rest": "true", "listeners": "http://host:8080"}
-    assert [each.worker["listeners"] for each in flows_of(given)] == ["http://host:8080", "http://host:8081"]
+def test_with_the_internal_rest_all_flows_have_one_address_and_a_path_each() -> None:
+    given = {
+        **TWO,
+        "dedicated.mode.enable.internal.rest": "true",
+        "listeners": "https://host:8080",
+        "rest.advertised.host.name": "elsewhere",
+        "ssl.keystore.location": "/store",
+        "A.ssl.keystore.location": "/of-its-clients",
+    }
+    for each in flows_of(given):
+        assert (each.worker["listeners"], each.worker["rest.advertised.host.name"]) == (
+            "https://host:8080",
+            "elsewhere",
+        )
+        assert each.worker["listeners.https.ssl.keystore.location"] == "/store"
+    assert [each.path for each in flows_of(given)] == ["/A/B", "/B/A"]
+    odd = {"clusters": "a/b,{c}", "a/b.bootstrap.servers": "a:1", "{c}.bootstrap.servers": "c:1"}
+    assert [each.path for each in flows_of(odd)] == ["/a%2Fb/%7Bc%7D", "/%7Bc%7D/a%2Fb"]
+    with pytest.raises(ConfigError, match="true or false"):
+        flows_of({**given, "dedicated.mode.enable.internal.rest": "yes"})
     with pytest.raises(ConfigError, match="listeners"):
         flows_of({**given, "listeners": ""})
 

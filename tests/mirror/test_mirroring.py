@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import urllib.request
 from collections import Counter
@@ -119,8 +120,38 @@ def metrics(worker: WholeWorker) -> list[str]:
         return [line for line in answer.read().decode().splitlines() if "mirror" in line]
 
 
+def measured(worker: WholeWorker, name: str, topic: str) -> float:
+    found = [each for each in metrics(worker) if f"_{name}{{" in each and f'"east.{topic}"' in each]
+    return sum(float(each.rpartition(" ")[2]) for each in found)
+
+
 def create(worker: WholeWorker, kind: str, config: dict[str, str]) -> None:
     worker.create(f"{kind}", {**config, "connector.class": f"org.apache.kafka.connect.mirror.Mirror{kind}Connector"})
+
+
+def test_what_large_batches_hold_is_measured_as_they_travel_whole(
+    servers: tuple[Server, Server], clients: tuple[BlockingClient, BlockingClient], tmp_path: Path
+) -> None:
+    """Compressed, so that batches are smaller than what they hold; keys and headers are none of the values' bytes."""
+    east, west = clients
+    make(east, "large", 1)
+    begun = 1_700_000_000_000
+    for number in range(3):
+        records = [
+            Record(Offset(row), Millis(begun + number), b"k" * 100, b"%04d" % row * 500, (("h", b"1" * 50),))
+            for row in range(400)
+        ]
+        noise = Record(Offset(400), Millis(begun - 5), b"k", os.urandom(100_000), ())
+        east.produce({TopicPartition("large", 0): bytes(build_batch([*records, noise], codec=Codec.LZ4))})
+    [answer] = east.fetch([FetchPosition(TopicPartition("large", 0), Offset(0))])
+    assert all(header.batch_length > 100_000 for header, _ in iter_batches(answer.check().records))
+    with running_connect(tmp_path, servers[1].bootstrap, **CONVERTERS, **MEASURED) as worker:
+        create(worker, "Source", flow(servers, topics="large"))
+        until(lambda: measured(worker, "record_count", "large") == 3 * 401, lambda: metrics(worker))
+        assert measured(worker, "byte_count", "large") == 3 * (400 * 2000 + 100_000)
+        oldest, newest = (measured(worker, f"record_age_ms_{end}", "large") for end in ("max", "min"))
+        assert oldest - newest >= 5  # the batches that were looked into have one before their first
+    assert len(read(west, "east.large")) == 3 * 401
 
 
 def test_topics_and_records_follow_with_all_that_belongs_to_them(
@@ -299,9 +330,12 @@ def test_batches_travel_whole_and_each_record_is_as_it_was(
             headers = (("h", b"%d" % number), ("n", None)) if number % 2 else ()
             records.append(Record(Offset(row), Millis(1_700_000_000_000 - 7 * number), key, value, headers))
         east.produce({place: bytes(build_batch(records, codec=codec))})
-    with running_connect(tmp_path, servers[1].bootstrap, **CONVERTERS) as worker:
+    with running_connect(tmp_path, servers[1].bootstrap, **CONVERTERS, **MEASURED) as worker:
         create(worker, "Source", flow(servers, topics="whole"))
         until(lambda: len(read(west, "east.whole")) == number, "all records")
+        counted = sum(len(each.value or b"") for each in read(east, "whole"))
+        until(lambda: measured(worker, "record_count", "whole") == number, lambda: metrics(worker))
+        assert measured(worker, "byte_count", "whole") == counted
     assert read(west, "east.whole") == read(east, "whole")
     remote = TopicPartition("east.whole", 0)
     [answer] = west.fetch([FetchPosition(remote, Offset(0))])

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base import ConfigError, Offset, TopicPartition
+from ottla.mirror.own_classes import policy_of
 from ottla.mirror.policies import (
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
     ReplicationPolicy,
     is_cycle,
-    policy_of,
 )
 from ottla.mirror.records import Checkpoint, Heartbeat, OffsetSync, RecordError
 
@@ -22,17 +22,17 @@ IDENTITY = IdentityReplicationPolicy(source_alias="east")
 
 
 def test_a_remote_topics_name_begins_with_its_clusters() -> None:
-    assert POLICY.remote_topic("east", "orders") == "east.orders"
+    assert POLICY.format_remote_topic("east", "orders") == "east.orders"
     assert (POLICY.topic_source("east.orders"), POLICY.upstream_topic("east.orders")) == ("east", "orders")
     assert (POLICY.topic_source("orders"), POLICY.upstream_topic("orders")) == (None, None)
     assert POLICY.topic_source("orders.") is None  # as Java splits: what is empty at the end is not there
     assert POLICY.original_topic("west.east.orders") == "orders"
-    assert DefaultReplicationPolicy("__").remote_topic("east", "orders") == "east__orders"
+    assert DefaultReplicationPolicy("__").format_remote_topic("east", "orders") == "east__orders"
 
 
 def test_with_the_identity_policy_only_heartbeats_change_their_names() -> None:
-    assert IDENTITY.remote_topic("east", "orders") == "orders"
-    assert IDENTITY.remote_topic("east", "heartbeats") == "east.heartbeats"
+    assert IDENTITY.format_remote_topic("east", "orders") == "orders"
+    assert IDENTITY.format_remote_topic("east", "heartbeats") == "east.heartbeats"
     assert (IDENTITY.topic_source("orders"), IDENTITY.upstream_topic("orders")) == ("east", "orders")
     assert (IDENTITY.topic_source("east.heartbeats"), IDENTITY.topic_source("heartbeats")) == ("east", None)
     assert IDENTITY.original_topic("orders") == "orders" and IDENTITY.is_heartbeats_topic("west.heartbeats")
@@ -70,13 +70,8 @@ def test_what_comes_from_the_target_does_not_go_back_there(
 
 
 def test_a_policy_that_is_not_here_is_named() -> None:
-    settings = {
-        "replication.policy.class": "com.example.MyPolicy",
-        "replication.policy.separator": ".",
-        "replication.policy.internal.topic.separator.enabled": True,
-    }
     with pytest.raises(ConfigError, match="MyPolicy"):
-        policy_of(settings)
+        policy_of({"replication.policy.class": "com.example.MyPolicy"})
 
 
 def test_records_are_byte_for_byte_kafkas() -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.connect.records import SourceRecord
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["SourceBatch"]
 
@@ -32,6 +36,10 @@ class SourceBatch:
     source_offset: Mapping[str, Any]
     """Where reading goes on behind the last record."""
     make_records: Callable[[], Sequence[SourceRecord]]
+    timestamps_ms: NDArray[np.int64] | None = None
+    """Each record's, where whoever made the batch has looked at them."""
+    value_bytes: int | None = None
+    """Of all values together, likewise."""
     first: int = 0
     """Of a slice: how many records of the batch stand before it."""
 

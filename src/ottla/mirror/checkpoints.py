@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any, ClassVar
 
 from ottla.admin import consumer_groups, group_state
@@ -14,14 +14,16 @@ from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import BlockingClient
 from ottla.connect import ConfigValue, Measure, SourceConnector, SourceRecord, SourceTask
 from ottla.connect.data import BYTES
-from ottla.mirror.clusters import CompactedTopic, connected, make_compacted_topic
+from ottla.mirror.clusters import CompactedTopic, administered, connected, make_compacted_topic
+from ottla.mirror.filters import TopicFilter
 from ottla.mirror.metrics import CheckpointMetrics
 from ottla.mirror.offset_syncs import OffsetSyncStore
 from ottla.mirror.offsets import same_offsets
-from ottla.mirror.policies import ReplicationPolicy, policy_of
+from ottla.mirror.own_classes import admin_class, group_filter, policy_of, topic_filter
+from ottla.mirror.policies import ReplicationPolicy
 from ottla.mirror.records import Checkpoint, OffsetSync, RecordError
 from ottla.mirror.rounds import Round, Rounds
-from ottla.mirror.settings import CHECKPOINT_DEF, PACKAGE, checked, group_filter, topic_filter
+from ottla.mirror.settings import CHECKPOINT_DEF, PACKAGE, checked
 from ottla.mirror.topics import is_mirrored
 
 __all__ = ["MirrorCheckpointConnector", "MirrorCheckpointTask", "due_checkpoints", "due_offsets"]
@@ -77,7 +79,8 @@ class MirrorCheckpointTask(SourceTask):
         super().start(props)
         self._settings = settings = CHECKPOINT_DEF.parse(props)
         self._alias, self._target_alias = settings["source.cluster.alias"], settings["target.cluster.alias"]
-        self._policy, self._topics = policy_of(settings), topic_filter(settings)
+        self._policy = policy_of(props)
+        self._topics = self._opened.enter_context(closing(topic_filter(props)))
         self._metrics = CheckpointMetrics(self._alias, self._target_alias)
         self._groups = [each for each in props[GROUPS].split(",") if each]
         self._interval_s = settings["emit.checkpoints.interval.seconds"]
@@ -86,8 +89,9 @@ class MirrorCheckpointTask(SourceTask):
         number = props.get("task.index", "0")
         source = connected(props, "source", "admin", f"{number}|{ROLE}|checkpoint-source-admin")
         self._source: BlockingClient = self._opened.enter_context(source)
-        target = connected(props, "target", "admin", f"{number}|{ROLE}|checkpoint-target-admin")
-        self._target: BlockingClient = self._opened.enter_context(target)
+        target = administered(props, "target", f"{number}|{ROLE}|checkpoint-target-admin")
+        self._admin = self._opened.enter_context(target)
+        self._target: BlockingClient = self._admin.client
         where = settings["offset-syncs.topic.location"]
         reader = connected(props, where, "consumer", f"{number}|{ROLE}|offset-syncs-consumer")
         other = self._target_alias if where == "source" else self._alias
@@ -170,7 +174,7 @@ class MirrorCheckpointTask(SourceTask):
         """Return a topic's name on the target: its own where it comes from there."""
         if self._target_alias == self._policy.topic_source(topic):
             return self._policy.original_topic(topic)
-        return self._policy.remote_topic(self._alias, topic)
+        return self._policy.format_remote_topic(self._alias, topic)
 
     def _record(self, each: Checkpoint) -> SourceRecord:
         partition = {"group": each.group, "partition": each.partition.partition, "topic": each.partition.topic}
@@ -209,7 +213,7 @@ class MirrorCheckpointTask(SourceTask):
                 there = self._target.committed_offsets(group)
                 offsets = due_offsets(checkpoints, {place: each.offset for place, each in there.items()} or None)
                 if offsets:
-                    self._target.commit_offsets(group, offsets)
+                    self._admin.alter_consumer_group_offsets(group, offsets)
             except KafkaError as error:
                 log.warning("offsets of group %s are not set on %s: %s", group, self._target_alias, error)
 
@@ -229,10 +233,10 @@ class MirrorCheckpointTask(SourceTask):
             self._opened.close()
 
 
-def is_mirrored_topic(policy: ReplicationPolicy, topic: str, chosen: Any, target: str) -> bool:
+def is_mirrored_topic(policy: ReplicationPolicy, topic: str, chosen: TopicFilter, target: str) -> bool:
     """Whether a group's offsets of a topic are translated: it is mirrored, or was mirrored from the target."""
     if policy.topic_source(topic) == target:
-        return bool(chosen.takes(topic)) and not policy.is_internal_topic(topic)
+        return chosen.should_replicate_topic(topic) and not policy.is_internal_topic(topic)
     return is_mirrored(policy, topic, chosen, target, with_heartbeats=False)
 
 
@@ -258,10 +262,11 @@ class MirrorCheckpointConnector(SourceConnector):
         if not settings["emit.offset-syncs.enabled"]:
             log.warning("without offset syncs (emit.offset-syncs.enabled=false) no group can be translated")
             return
-        self._policy = policy_of(settings)
-        self._topics, self._chosen = topic_filter(settings), group_filter(settings)
+        self._policy = policy_of(props)
         with ExitStack() as opened:
-            with connected(props, "target", "admin", f"{ROLE}|checkpoint-target-admin") as target:
+            self._topics = opened.enter_context(closing(topic_filter(props)))
+            self._chosen = opened.enter_context(closing(group_filter(props)))
+            with administered(props, "target", f"{ROLE}|checkpoint-target-admin") as target:
                 name = self._policy.checkpoints_topic(settings["source.cluster.alias"])
                 make_compacted_topic(target, name, settings["checkpoints.topic.replication.factor"])
             self._source = opened.enter_context(connected(props, "source", "admin", f"{ROLE}|checkpoint-source-admin"))
@@ -276,7 +281,7 @@ class MirrorCheckpointConnector(SourceConnector):
         return [
             group
             for group in consumer_groups(self._source)
-            if self._chosen.takes(group)
+            if self._chosen.should_replicate_group(group)
             and any(
                 is_mirrored_topic(self._policy, place.topic, self._topics, target)
                 for place in self._source.committed_offsets(group)
@@ -310,7 +315,7 @@ class MirrorCheckpointConnector(SourceConnector):
         values = super().validate(props)
         if any(each.errors for each in values.values()):
             return values
-        checked(values, props, (policy_of, topic_filter, group_filter))
+        checked(values, props, (policy_of, topic_filter, group_filter, admin_class))
         return values
 
     def alter_offsets(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import (
@@ -15,12 +16,13 @@ from ottla.client import (
     Limits,
     NewTopic,
     client_network,
-    create_topics,
 )
+from ottla.mirror.forwarding_admin import ForwardingAdmin
+from ottla.mirror.own_classes import admin_of
 from ottla.mirror.settings import client_properties
 from ottla.wire import ColumnDecoder
 
-__all__ = ["CompactedTopic", "connected", "make_compacted_topic", "topic_partitions"]
+__all__ = ["CompactedTopic", "administered", "connected", "make_compacted_topic", "topic_partitions"]
 
 log = logging.getLogger(__name__)
 
@@ -35,18 +37,29 @@ def connected(props: Mapping[str, str], cluster: str, kind: str, role: str) -> B
     return BlockingClient(given["bootstrap.servers"], client_id=name, limits=limits, network=client_network(given))
 
 
+@contextmanager
+def administered(props: Mapping[str, str], cluster: str, role: str) -> Iterator[ForwardingAdmin]:
+    """Have a cluster administered by what `forwarding.admin.class` names; raises ConfigError."""
+    with connected(props, cluster, "admin", role) as client:
+        admin = admin_of(props, client_properties(props, cluster, "admin"), client)
+        try:
+            yield admin
+        finally:
+            admin.close()
+
+
 def topic_partitions(client: BlockingClient) -> dict[str, int]:
     """Return how many partitions each topic has."""
     topics = client.metadata().topics
     return {name: len(topic.partitions) for name, topic in topics.items() if not topic.error}
 
 
-def make_compacted_topic(client: BlockingClient, name: str, copies: int) -> None:
+def make_compacted_topic(admin: ForwardingAdmin, name: str, copies: int) -> None:
     """Make a topic of one partition that is compacted, where it is not there; raises KafkaError."""
-    if client.metadata([name]).partitions_of(name):
+    if admin.client.metadata([name]).partitions_of(name):
         return
     wanted = NewTopic(name, 1, copies, {"cleanup.policy": "compact"})
-    for error in client.run(create_topics(client.client, [wanted])).values():
+    for error in admin.create_topics([wanted]).values():
         if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise KafkaError(error.code, f"topic {name} cannot be made: {error.message}")
 

@@ -6,17 +6,18 @@ A flow goes from one cluster to another. Its worker keeps what it knows on the t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from urllib.parse import quote
 
 from ottla.base import ConfigError
 from ottla.mirror.settings import CHECKPOINT_DEF, HEARTBEAT_DEF, PACKAGE, SOURCE_DEF
 
-__all__ = ["CONNECTOR_NAMES", "Flow", "flows_of"]
+__all__ = ["CONNECTOR_NAMES", "Flow", "flows_of", "has_internal_rest"]
 
 CONNECTOR_NAMES = ("MirrorSourceConnector", "MirrorHeartbeatConnector", "MirrorCheckpointConnector")
 _TO_WORKERS = (
     *("offset.storage", "config.storage", "status.storage", "key.converter", "value.converter", "header.converter"),
-    *("task", "worker", "replication.policy", "spark."),
+    *("task", "worker", "replication.policy", "spark.", "plugin.path"),
 )
 """Beginnings of bare names that every worker gets; all else of a worker is given as its target's."""
 _CLIENT_NAMES = (
@@ -39,6 +40,11 @@ class Flow:
     """The properties of its worker."""
     connectors: Mapping[str, Mapping[str, str]]
     """The configurations of its connectors, by name."""
+
+    @property
+    def path(self) -> str:
+        """Where its worker's REST interface is, below the one address that all have (KIP-710)."""
+        return f"/{quote(self.source, safe='')}/{quote(self.target, safe='')}"
 
     def __str__(self) -> str:
         return f"{self.source}->{self.target}"
@@ -67,8 +73,17 @@ def flows_of(given: Mapping[str, str], targets: Sequence[str] = ()) -> list[Flow
     ]
     if not found:
         raise ConfigError("clusters", given["clusters"], "", "No source->target replication flows.")
-    internal = given.get(INTERNAL_REST, "false").strip().lower() == "true"
-    return [_listening(flow, given, number, internal=internal) for number, flow in enumerate(found)]
+    internal = has_internal_rest(given)
+    own = _interface(given) if internal else {"listeners": "http://127.0.0.1:0"}
+    return [replace(flow, worker={**flow.worker, **own}) for flow in found]
+
+
+def has_internal_rest(given: Mapping[str, str]) -> bool:
+    """Whether nodes reach each other, at `listeners`; raises ConfigError for what is neither true nor false."""
+    text = given.get(INTERNAL_REST, "false").strip().lower()
+    if text not in ("true", "false"):
+        raise ConfigError(INTERNAL_REST, given[INTERNAL_REST], "true or false")
+    return text == "true"
 
 
 def _is_there(given: Mapping[str, str], source: str, target: str) -> bool:
@@ -125,18 +140,12 @@ def _connectors(given: Mapping[str, str], source: str, target: str) -> dict[str,
     return {name: {**found, "name": name, "connector.class": PACKAGE + name} for name in CONNECTOR_NAMES}
 
 
-def _listening(flow: Flow, given: Mapping[str, str], number: int, *, internal: bool) -> Flow:
-    """Return a flow whose worker is asked on this machine alone, or with the internal REST where `listeners` says.
-
-    Of several flows each has a port of its own, the next ones of the address that is given.
-    """
-    address = given.get("listeners", "").split(",")[0].strip() if internal else ""
-    own = {key: value for key, value in given.items() if key.startswith(("listeners.", "rest.")) and internal}
-    if internal and not address:
+def _interface(given: Mapping[str, str]) -> dict[str, str]:
+    """Return what the interface is given that all flows' workers have together; bare `ssl.…` are its, too, as in Kafka."""
+    if not given.get("listeners", "").strip():
         raise ConfigError("listeners", None, f"an address such as http://host:8080, for {INTERNAL_REST}=true")
-    place, _, port = (address or "http://127.0.0.1:0").rpartition(":")
-    if not port.strip("/").isdecimal():
-        raise ConfigError("listeners", address, "http://HOST:PORT or https://HOST:PORT")
-    chosen = int(port.strip("/"))
-    listeners = f"{place}:{chosen + number if chosen else 0}"
-    return Flow(flow.source, flow.target, {**flow.worker, **own, "listeners": listeners}, flow.connectors)
+    names = ("listeners", "rest.", "response.http.", "access.control.")
+    found = {key: value for key, value in given.items() if key.startswith(names)}
+    if not any(key.startswith("listeners.https.") for key in found):
+        found |= {f"listeners.https.{key}": value for key, value in given.items() if key.startswith("ssl.")}
+    return found

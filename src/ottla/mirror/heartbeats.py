@@ -7,13 +7,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from ottla.connect import SourceConnector, SourceRecord, SourceTask
+from ottla.connect import ConfigValue, SourceConnector, SourceRecord, SourceTask
 from ottla.connect.data import BYTES
-from ottla.mirror.clusters import connected, make_compacted_topic
+from ottla.mirror.clusters import administered, make_compacted_topic
 from ottla.mirror.offsets import same_offsets
-from ottla.mirror.policies import HEARTBEATS
+from ottla.mirror.own_classes import admin_class, policy_of
 from ottla.mirror.records import Heartbeat
-from ottla.mirror.settings import HEARTBEAT_DEF, PACKAGE
+from ottla.mirror.settings import HEARTBEAT_DEF, PACKAGE, checked
 
 __all__ = ["MirrorHeartbeatConnector", "MirrorHeartbeatTask"]
 
@@ -32,6 +32,7 @@ class MirrorHeartbeatTask(SourceTask):
         super().start(props)
         settings = HEARTBEAT_DEF.parse(props)
         self._flow = settings["source.cluster.alias"], settings["target.cluster.alias"]
+        self._topic = policy_of(props).heartbeats_topic()
         self._interval_s = settings["emit.heartbeats.interval.seconds"]
 
     def poll(self) -> list[SourceRecord] | None:
@@ -43,7 +44,7 @@ class MirrorHeartbeatTask(SourceTask):
         beat = Heartbeat(source, target, now_ms)
         return [
             SourceRecord(
-                topic=HEARTBEATS,
+                topic=self._topic,
                 partition=0,
                 key_schema=BYTES,
                 key=beat.key(),
@@ -76,12 +77,20 @@ class MirrorHeartbeatConnector(SourceConnector):
         # whether records are mirrored (`enabled`) does not matter: the other direction needs to know that this one lives
         self._beats = settings["emit.heartbeats.enabled"] and settings["emit.heartbeats.interval.seconds"] > 0
         if self._beats:
-            with connected(props, "target", "admin", "MirrorHeartbeatConnector|heartbeats-admin") as client:
-                make_compacted_topic(client, HEARTBEATS, settings["heartbeats.topic.replication.factor"])
+            with administered(props, "target", "MirrorHeartbeatConnector|heartbeats-admin") as admin:
+                name = policy_of(props).heartbeats_topic()
+                make_compacted_topic(admin, name, settings["heartbeats.topic.replication.factor"])
 
     def task_configs(self, tasks_max: int) -> Sequence[Mapping[str, str]]:
         """Return one task; none where heartbeats are off."""
         return [self.props] if self._beats else []
+
+    def validate(self, props: Mapping[str, str | None]) -> dict[str, ConfigValue]:
+        """Return what is wrong with a configuration."""
+        values = super().validate(props)
+        if not any(each.errors for each in values.values()):
+            checked(values, props, (policy_of, admin_class))
+        return values
 
     def alter_offsets(
         self, props: Mapping[str, str], offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]

@@ -8,20 +8,16 @@ from typing import Any, Final
 
 from ottla.base import ConfigError
 from ottla.config import ConfigType
-from ottla.connect import REQUIRED, ConfigDef, ConfigValue, Importance, compile_java
-from ottla.mirror.policies import POLICIES
+from ottla.connect import REQUIRED, ConfigDef, ConfigValue, Importance
+from ottla.mirror.filters import CONFIG_PROPERTIES_EXCLUDE, GROUPS, GROUPS_EXCLUDE, TOPICS, TOPICS_EXCLUDE, Filter
 
 __all__ = [
     "CHECKPOINT_DEF",
     "HEARTBEAT_DEF",
     "PACKAGE",
     "SOURCE_DEF",
-    "NameFilter",
     "checked",
     "client_properties",
-    "group_filter",
-    "property_filter",
-    "topic_filter",
 ]
 
 PACKAGE = "org.apache.kafka.connect.mirror."
@@ -34,12 +30,13 @@ _STR, _INT, _LONG, _BOOL, _LIST, _SHORT = (
     ConfigType.SHORT,
 )
 Key = tuple[str, ConfigType, Any, str]
+_OWN = "or a class of your own, as package.module.Class."
 _COMMON: Final[Sequence[Key]] = (
     ("source.cluster.alias", _STR, REQUIRED, "The name of the cluster that is mirrored."),
     ("target.cluster.alias", _STR, "target", "The name of the cluster that mirrors it."),
     ("enabled", _BOOL, True, "Whether anything is done."),
     ("admin.timeout.ms", _LONG, 60_000, "How long a question to a cluster may take."),
-    ("replication.policy.class", _STR, POLICIES[0], "How topics are named on the target."),
+    ("replication.policy.class", _STR, f"{PACKAGE}DefaultReplicationPolicy", f"How topics are named there; {_OWN}"),
     ("replication.policy.separator", _STR, ".", "Between a cluster's name and its topic's."),
     (
         "replication.policy.internal.topic.separator.enabled",
@@ -47,13 +44,18 @@ _COMMON: Final[Sequence[Key]] = (
         True,
         "Whether internal topics' names have the separator, too.",
     ),
-    ("forwarding.admin.class", _STR, "org.apache.kafka.clients.admin.ForwardingAdmin", "Known to Kafka."),
+    (
+        "forwarding.admin.class",
+        _STR,
+        "org.apache.kafka.clients.admin.ForwardingAdmin",
+        f"By what topics and what belongs to them are made; {_OWN}",
+    ),
     ("metric.names.formats", _LIST, "legacy", "Known to Kafka."),
 )
 _TOPICS: Final[Sequence[Key]] = (
-    ("topics", _LIST, ".*", "Topics that are mirrored: names and regular expressions of whole names."),
-    ("topics.exclude", _LIST, "mm2.*\\.internal,.*\\.replica,__.*", "Topics that are not; this wins."),
-    ("topic.filter.class", _STR, f"{PACKAGE}DefaultTopicFilter", "What decides that; there is this one."),
+    ("topics", _LIST, TOPICS, "Topics that are mirrored: names and regular expressions of whole names."),
+    ("topics.exclude", _LIST, TOPICS_EXCLUDE, "Topics that are not; this wins."),
+    ("topic.filter.class", _STR, f"{PACKAGE}DefaultTopicFilter", f"What decides that; {_OWN}"),
 )
 _SYNCS: Final[Sequence[Key]] = (
     ("emit.offset-syncs.enabled", _BOOL, True, "Whether it is told where records lie on the target."),
@@ -68,12 +70,10 @@ _SOURCE: Final[Sequence[Key]] = (
     (
         "config.properties.exclude",
         _LIST,
-        "follower\\.replication\\.throttled\\.replicas,leader\\.replication\\.throttled\\.replicas,"
-        "message\\.timestamp\\.difference\\.max\\.ms,message\\.timestamp\\.type,message\\.timestamp\\.before\\.max\\.ms,"
-        "message\\.timestamp\\.after\\.max\\.ms,unclean\\.leader\\.election\\.enable,min\\.insync\\.replicas",
+        CONFIG_PROPERTIES_EXCLUDE,
         "Topics' configurations that are not copied.",
     ),
-    ("config.property.filter.class", _STR, f"{PACKAGE}DefaultConfigPropertyFilter", "What decides that; this one."),
+    ("config.property.filter.class", _STR, f"{PACKAGE}DefaultConfigPropertyFilter", f"What decides that; {_OWN}"),
     ("use.defaults.from", _STR, "target", "Whose defaults new topics have: source or target."),
     ("replication.factor", _INT, 2, "Copies of topics that are made."),
     ("refresh.topics.enabled", _BOOL, True, "Whether new topics and partitions are looked for."),
@@ -90,9 +90,9 @@ _CHECKPOINT: Final[Sequence[Key]] = (
     *_COMMON,
     *_TOPICS,
     *_SYNCS,
-    ("groups", _LIST, ".*", "Groups whose offsets are translated: names and regular expressions of whole names."),
-    ("groups.exclude", _LIST, "console-consumer-.*,connect-.*,__.*", "Groups that are not; this wins."),
-    ("group.filter.class", _STR, f"{PACKAGE}DefaultGroupFilter", "What decides that; there is this one."),
+    ("groups", _LIST, GROUPS, "Groups whose offsets are translated: names and regular expressions of whole names."),
+    ("groups.exclude", _LIST, GROUPS_EXCLUDE, "Groups that are not; this wins."),
+    ("group.filter.class", _STR, f"{PACKAGE}DefaultGroupFilter", f"What decides that; {_OWN}"),
     ("refresh.groups.enabled", _BOOL, True, "Whether new groups are looked for."),
     ("refresh.groups.interval.seconds", _LONG, 600, "How often."),
     ("emit.checkpoints.enabled", _BOOL, True, "Whether translated offsets are told."),
@@ -125,53 +125,6 @@ def _definition(keys: Sequence[Key]) -> ConfigDef:
 SOURCE_DEF, CHECKPOINT_DEF, HEARTBEAT_DEF = map(_definition, (_SOURCE, _CHECKPOINT, _HEARTBEAT))
 
 
-class NameFilter:
-    """Names by lists of regular expressions of whole names, as Java's; what is excluded is not included."""
-
-    def __init__(self, included: Sequence[str], excluded: Sequence[str], *, setting: str) -> None:
-        """Raises ConfigError for what is no expression."""
-        self._included, self._excluded = _pattern(included, setting), _pattern(excluded, f"{setting}.exclude")
-
-    def takes(self, name: str) -> bool:
-        """Whether a name is chosen."""
-        if self._excluded is not None and self._excluded.fullmatch(name):
-            return False
-        return self._included is not None and self._included.fullmatch(name) is not None
-
-
-def _pattern(parts: Sequence[str], setting: str) -> Any:
-    text = "|".join(each.strip() for each in parts if each.strip())
-    if not text:
-        return None
-    try:
-        return compile_java(text)
-    except Exception as error:  # re.error, and what compile_java says of Java's own forms
-        raise ConfigError(setting, text, "regular expressions", str(error)) from error
-
-
-def topic_filter(settings: Mapping[str, Any]) -> NameFilter:
-    """Return what `topics` and `topics.exclude` choose; raises ConfigError."""
-    _only(settings, "topic.filter.class", "DefaultTopicFilter")
-    return NameFilter(settings["topics"], settings["topics.exclude"], setting="topics")
-
-
-def group_filter(settings: Mapping[str, Any]) -> NameFilter:
-    """Return what `groups` and `groups.exclude` choose; raises ConfigError."""
-    _only(settings, "group.filter.class", "DefaultGroupFilter")
-    return NameFilter(settings["groups"], settings["groups.exclude"], setting="groups")
-
-
-def property_filter(settings: Mapping[str, Any]) -> NameFilter:
-    """Return which configurations of topics are copied; raises ConfigError."""
-    _only(settings, "config.property.filter.class", "DefaultConfigPropertyFilter")
-    return NameFilter([".*"], settings["config.properties.exclude"], setting="config.properties")
-
-
-def _only(settings: Mapping[str, Any], key: str, name: str) -> None:
-    if settings[key] not in (name, PACKAGE + name):
-        raise ConfigError(key, settings[key], PACKAGE + name)
-
-
 def client_properties(props: Mapping[str, str], cluster: str, kind: str) -> dict[str, str]:
     """Return what a client of `cluster` (`source` or `target`) of a `kind` (`consumer`, `producer`, `admin`) is given.
 
@@ -189,19 +142,25 @@ def client_properties(props: Mapping[str, str], cluster: str, kind: str) -> dict
 def checked(
     values: dict[str, ConfigValue],
     props: Mapping[str, str | None],
-    checks: Iterable[Callable[[Mapping[str, Any]], object]],
+    checks: Iterable[Callable[[Mapping[str, str]], object]],
 ) -> dict[str, Any]:
-    """Run checks of the parsed settings, then of both clusters' client properties; errors go to the values they are of.
+    """Run checks of the properties, then of both clusters' client properties; errors go to the values they are of.
 
     Returns the parsed settings. What is wrong with a cluster's properties is told at that cluster's alias.
     """
     settings = {name: each.value for name, each in values.items()}
     given = {name: value for name, value in props.items() if value is not None}
     for check in checks:
-        _run(values, partial(check, settings), None)
+        _run(values, partial(_made, check, given), None)
     for cluster in ("source", "target"):
         _run(values, partial(client_properties, given, cluster, "admin"), f"{cluster}.cluster.alias")
     return settings
+
+
+def _made(check: Callable[[Mapping[str, str]], object], given: Mapping[str, str]) -> None:
+    made = check(given)
+    if isinstance(made, Filter):
+        made.close()
 
 
 def _run(values: dict[str, ConfigValue], check: Callable[[], object], at: str | None) -> None:

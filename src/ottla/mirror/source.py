@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any, ClassVar
 
 from ottla.base import ConfigError
 from ottla.connect import ConfigValue, SourceConnector
-from ottla.mirror.clusters import connected, make_compacted_topic
+from ottla.mirror.clusters import administered, make_compacted_topic
 from ottla.mirror.offsets import same_offsets
-from ottla.mirror.policies import policy_of
+from ottla.mirror.own_classes import admin_class, policy_of, property_filter, topic_filter
 from ottla.mirror.rounds import Round, Rounds
-from ottla.mirror.settings import PACKAGE, SOURCE_DEF, checked, client_properties, property_filter, topic_filter
+from ottla.mirror.settings import PACKAGE, SOURCE_DEF, checked, client_properties
 from ottla.mirror.source_task import PARTITIONS, MirrorSourceTask
 from ottla.mirror.topics import MirroredTopics
 
@@ -40,16 +40,18 @@ class MirrorSourceConnector(SourceConnector):
         settings = SOURCE_DEF.parse(props)
         if not settings["enabled"]:
             return
-        policy = policy_of(settings)
+        policy = policy_of(props)
         with ExitStack() as opened:
-            source = opened.enter_context(connected(props, "source", "admin", f"{ROLE}-source-admin"))
-            target = opened.enter_context(connected(props, "target", "admin", f"{ROLE}-target-admin"))
+            source = opened.enter_context(administered(props, "source", f"{ROLE}-source-admin"))
+            target = opened.enter_context(administered(props, "target", f"{ROLE}-target-admin"))
             where = settings["offset-syncs.topic.location"]
             if settings["emit.offset-syncs.enabled"]:
                 keeper, other = (source, "target") if where == "source" else (target, "source")
                 name = policy.offset_syncs_topic(settings[f"{other}.cluster.alias"])
                 make_compacted_topic(keeper, name, settings["offset-syncs.topic.replication.factor"])
-            self._topics = topics = MirroredTopics(source, target, policy, settings)
+            chosen = opened.enter_context(closing(topic_filter(props)))
+            copied = opened.enter_context(closing(property_filter(props)))
+            self._topics = topics = MirroredTopics(source.client, target, policy, settings, chosen, copied)
             topics.refresh()
             # the clients' loops run in whichever thread asks; from now on that is the rounds' one
             rounds = [
@@ -88,7 +90,7 @@ class MirrorSourceConnector(SourceConnector):
         values = super().validate(props)
         if any(each.errors for each in values.values()):
             return values
-        settings = checked(values, props, (policy_of, topic_filter, property_filter))
+        settings = checked(values, props, (policy_of, topic_filter, property_filter, admin_class))
         if not settings["emit.offset-syncs.enabled"]:
             for name, value in props.items():
                 if value is not None and name.startswith(("offset-syncs-", "offset-syncs.topic.")):

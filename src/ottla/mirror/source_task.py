@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ottla.base import ErrorCode, KafkaError, Millis, Offset, OttlaError, ProducerId, TopicPartition
 from ottla.client import EARLIEST, LATEST, Appended, BlockingClient, Fetched, FetchPosition, Isolation, Pending
@@ -21,7 +22,7 @@ from ottla.connect.data import OPTIONAL_BYTES
 from ottla.mirror.clusters import connected
 from ottla.mirror.metrics import SourceMetrics
 from ottla.mirror.offset_syncs import SyncPlan
-from ottla.mirror.policies import policy_of
+from ottla.mirror.own_classes import policy_of
 from ottla.mirror.records import OffsetSync
 from ottla.mirror.settings import PACKAGE, SOURCE_DEF, client_properties
 from ottla.wire import (
@@ -87,7 +88,7 @@ class MirrorSourceTask(SourceTask):
         super().start(props)
         settings = SOURCE_DEF.parse(props)
         self._alias, self._target = settings["source.cluster.alias"], settings["target.cluster.alias"]
-        self._policy = policy_of(settings)
+        self._policy = policy_of(props)
         self._metrics = SourceMetrics(self._alias, self._target)
         consumer = client_properties(props, "source", "consumer")
         committed = consumer.get("isolation.level", "").lower() == "read_committed"
@@ -209,7 +210,8 @@ class MirrorSourceTask(SourceTask):
 
         payload = memoryview(records_payload(whole, 0, header))
         times = header.base_timestamp, header.max_timestamp
-        return self._batch(place, payload, header.record_count, times, header.last_offset, records)
+        looked = _looked_into(whole, header) if self._metrics.looks_into(self._remote(place), place.partition) else None
+        return self._batch(place, payload, header.record_count, times, header.last_offset, records, looked)
 
     def _between(
         self, place: TopicPartition, data: memoryview, start: Offset, aborted: Aborted
@@ -234,7 +236,8 @@ class MirrorSourceTask(SourceTask):
             mine = columns.rows(first, first + each.count)
             assert each.timestamp_ms is not None and each.max_timestamp_ms is not None, "rows with times were given"
             times, last = (each.timestamp_ms, each.max_timestamp_ms), int(mine.offsets[-1])
-            yield self._batch(place, each.records, each.count, times, last, partial(self._records, place, mine))
+            looked = mine.timestamps_ms, _value_bytes(mine)
+            yield self._batch(place, each.records, each.count, times, last, partial(self._records, place, mine), looked)
             first += each.count
 
     def _batch(
@@ -245,9 +248,10 @@ class MirrorSourceTask(SourceTask):
         times: tuple[int, int],
         last_offset: int,
         make_records: Callable[[], Sequence[SourceRecord]],
+        looked: tuple[NDArray[np.int64], int] | None,
     ) -> SourceBatch:
         return SourceBatch(
-            topic=self._policy.remote_topic(self._alias, place.topic),
+            topic=self._remote(place),
             partition=place.partition,
             data=data,
             count=count,
@@ -257,10 +261,15 @@ class MirrorSourceTask(SourceTask):
             source_partition=source_partition(self._alias, place),
             source_offset={"offset": last_offset},
             make_records=make_records,
+            timestamps_ms=None if looked is None else looked[0],
+            value_bytes=None if looked is None else looked[1],
         )
 
+    def _remote(self, place: TopicPartition) -> str:
+        return self._policy.format_remote_topic(self._alias, place.topic)
+
     def _records(self, place: TopicPartition, columns: Columns) -> list[SourceRecord]:
-        partition, topic = source_partition(self._alias, place), self._policy.remote_topic(self._alias, place.topic)
+        partition, topic = source_partition(self._alias, place), self._remote(place)
         return [
             SourceRecord(
                 topic=topic,
@@ -293,7 +302,7 @@ class MirrorSourceTask(SourceTask):
     def commit_batch(self, batch: SourceBatch, first: int, count: int, offset: int | None) -> None:
         """Note where records of a batch lie on the target."""
         if offset is not None:
-            self._metrics.arrived(batch, count)
+            self._metrics.arrived(batch, first, count)
         if self._telling is None or offset is None or offset < 0:
             return
         place = TopicPartition(str(batch.source_partition["topic"]), int(batch.source_partition["partition"]))
@@ -361,6 +370,20 @@ def _arrow(columns: Columns, gatherer: Gatherer) -> Rows:
         pairs = [[{"key": name, "value": value} for name, value in each] for each in found]
         headers = pa.array(pairs, HEADERS)
     return Rows(values, keys if has_keys else None, headers, None, pa.array(columns.timestamps_ms))
+
+
+def _value_bytes(columns: Columns) -> int:
+    bounds = columns.value_bounds
+    return int(bounds[1::2].sum(dtype=np.int64) - bounds[::2].sum(dtype=np.int64))
+
+
+def _looked_into(batch: bytes, header: BatchHeader) -> tuple[NDArray[np.int64], int] | None:
+    """Return the records' times, and how many bytes their values have; None where the batch cannot be read."""
+    try:
+        found = ColumnDecoder().decode(batch, start=header.base_offset).columns
+    except OttlaError:  # it travels as it is, and whoever reads it there learns of it
+        return None
+    return np.concatenate([each.timestamps_ms for each in found]), sum(map(_value_bytes, found))
 
 
 def _is_whole(header: BatchHeader, start: Offset | None) -> bool:

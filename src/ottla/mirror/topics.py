@@ -11,17 +11,15 @@ from ottla.admin import (
     ConfigChange,
     ConfigEntity,
     DescribedConfig,
-    add_partitions,
-    alter_config,
-    create_acls,
     describe_acls,
     describe_configs,
 )
 from ottla.base import ErrorCode, KafkaError, TopicPartition
-from ottla.client import BlockingClient, NewTopic, create_topics
+from ottla.client import BlockingClient, NewTopic
 from ottla.mirror.clusters import topic_partitions
+from ottla.mirror.filters import ConfigPropertyFilter, TopicFilter
+from ottla.mirror.forwarding_admin import ForwardingAdmin
 from ottla.mirror.policies import ReplicationPolicy, is_cycle
-from ottla.mirror.settings import NameFilter, property_filter, topic_filter
 from ottla.security import Acl, AclFilter, Operation, PatternType, PermissionType, Resource
 
 __all__ = ["MirroredTopics", "is_mirrored"]
@@ -32,10 +30,10 @@ CREATED_AT_ONCE = 500
 
 
 def is_mirrored(
-    policy: ReplicationPolicy, topic: str, chosen: NameFilter, target: str, *, with_heartbeats: bool = True
+    policy: ReplicationPolicy, topic: str, chosen: TopicFilter, target: str, *, with_heartbeats: bool = True
 ) -> bool:
     """Whether a topic of the source is mirrored: chosen, nobody's internal one, and not from the target itself."""
-    is_chosen = chosen.takes(topic) or (with_heartbeats and policy.is_heartbeats_topic(topic))
+    is_chosen = chosen.should_replicate_topic(topic) or (with_heartbeats and policy.is_heartbeats_topic(topic))
     return is_chosen and not policy.is_internal_topic(topic) and not is_cycle(policy, topic, target)
 
 
@@ -45,14 +43,17 @@ class MirroredTopics:
     def __init__(
         self,
         source: BlockingClient,
-        target: BlockingClient,
+        target: ForwardingAdmin,
         policy: ReplicationPolicy,
         settings: Mapping[str, Any],
+        topics: TopicFilter,
+        properties: ConfigPropertyFilter,
     ) -> None:
-        """Raises ConfigError for filters that are none."""
-        self._source, self._target, self._policy, self._settings = source, target, policy, settings
+        """`topics` says which are mirrored, and `properties` which configurations of theirs are copied."""
+        self._source, self._admin, self._policy, self._settings = source, target, policy, settings
+        self._target: BlockingClient = target.client
         self._alias, self._target_alias = settings["source.cluster.alias"], settings["target.cluster.alias"]
-        self._topics, self._properties = topic_filter(settings), property_filter(settings)
+        self._topics, self._properties = topics, properties
         self._acls: set[Acl] = set()
         self._has_acls = True
         self.partitions: dict[str, int] = {}
@@ -86,7 +87,7 @@ class MirroredTopics:
 
     def remote(self, topic: str) -> str:
         """Return a topic's name on the target."""
-        return self._policy.remote_topic(self._alias, topic)
+        return self._policy.format_remote_topic(self._alias, topic)
 
     def _made(self, wanted: Mapping[str, int]) -> dict[str, int]:
         """Make what lacks on the target; returns what is there then: topics of the source, and partitions to mirror."""
@@ -102,7 +103,7 @@ class MirroredTopics:
 
     def _grown(self, remote: str, before: int, count: int) -> bool:
         try:
-            add_partitions(self._target, [remote], count=count)
+            self._admin.create_partitions(remote, count)
         except KafkaError as error:
             log.error("%s gets no more partitions on %s: %s", remote, self._target_alias, error)
             return False
@@ -118,7 +119,7 @@ class MirroredTopics:
         ]
         refused: set[str] = set()
         for begin in range(0, len(topics), CREATED_AT_ONCE):
-            answers = self._target.run(create_topics(self._target.client, topics[begin : begin + CREATED_AT_ONCE]))
+            answers = self._admin.create_topics(topics[begin : begin + CREATED_AT_ONCE])
             for name, error in answers.items():
                 if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                     log.error("topic %s cannot be made on %s: %s", name, self._target_alias, error)
@@ -138,15 +139,16 @@ class MirroredTopics:
 
     def _values(self, configs: Iterable[DescribedConfig]) -> dict[str, str]:
         """Return what of a topic's configuration the other one gets."""
-        with_defaults = self._settings["use.defaults.from"] == "source"
+        chosen = self._properties
         return {
             each.name: each.value
             for each in configs
             if each.value is not None
             and not each.read_only
             and not each.sensitive
-            and (with_defaults or not (each.is_default or each.source == STATIC))
-            and self._properties.takes(each.name)
+            and each.source != STATIC
+            and (not each.is_default or chosen.should_replicate_source_default(each.name))
+            and chosen.should_replicate_config_property(each.name)
         }
 
     def sync_configs(self) -> None:
@@ -161,11 +163,13 @@ class MirroredTopics:
             values = self._values(wanted[name])
             own = {each.name: each.value for each in now[entity] if each.is_set_for(entity)}
             added = {key: value for key, value in values.items() if own.get(key) != value}
-            gone = tuple(key for key in own if key not in values and self._properties.takes(key))
+            gone = tuple(
+                key for key in own if key not in values and self._properties.should_replicate_config_property(key)
+            )
             if added or gone:
                 log.info("%s is configured as %s: %s, without %s", entity.name, name, added, gone)
                 try:
-                    alter_config(self._target, ConfigChange(entity, added, gone))
+                    self._admin.incremental_alter_configs(ConfigChange(entity, added, gone))
                 except KafkaError as error:  # of one topic; the others are configured all the same
                     log.error("%s cannot be configured as %s: %s", entity.name, name, error)
 
@@ -186,7 +190,7 @@ class MirroredTopics:
             }
             new = wanted - self._acls
             if new:
-                create_acls(self._target, sorted(new, key=str))
+                self._admin.create_acls(sorted(new, key=str))
         except KafkaError as error:
             if error.code is not ErrorCode.SECURITY_DISABLED:
                 raise

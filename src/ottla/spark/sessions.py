@@ -73,6 +73,8 @@ replaces the values.
 """
 LOCAL_SETTINGS: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 """What is added for a local master, whose driver nobody else has to reach."""
+YARN_SETTINGS: Mapping[str, str] = {"spark.python.unix.domain.socket.enabled": "false"}
+"""What is different on YARN: a container's folder, in which sockets would be, has a longer name than they may have."""
 SOURCE_MODULES = (
     *("pyspark_ottla", "ottla.spark.source.reader", "ottla.spark.source.writer"),
     "ottla.spark.first_array",
@@ -118,8 +120,7 @@ def session(
     from pyspark.sql import SparkSession
 
     chosen = {
-        **SETTINGS,
-        **(LOCAL_SETTINGS if is_local else {}),
+        **settings_for(master),
         "spark.sql.shuffle.partitions": str(_slots(master)),
         **(settings or {}),
     }
@@ -143,6 +144,13 @@ def session(
     if registered:
         register(spark)
     return spark
+
+
+def settings_for(master: str) -> dict[str, str]:
+    """Return what a session of ours sets with a master, unless told otherwise."""
+    if master.startswith("local"):
+        return {**SETTINGS, **LOCAL_SETTINGS}
+    return {**SETTINGS, **(YARN_SETTINGS if master.startswith("yarn") else {})}
 
 
 _users: WeakKeyDictionary[SparkContext, int] = WeakKeyDictionary()

@@ -88,20 +88,30 @@ def service_routes(
     *,
     forward: Forward,
     parts: Sequence[str] = ("main", "admin"),
+    prefix: str = "",
 ) -> list[Route]:
-    """Return the routes of a worker's interface; `parts` are `main` and `admin`."""
-    endpoints = [each for each in Endpoints(herder, settings).all() if each.part in parts]
-    serve = _Serving(herder, settings, forward)
+    """Return the routes of a worker's interface; `parts` are `main`, `admin`, and of the former `internal` alone.
+
+    `internal` is what workers ask each other, signed. `prefix` is what every path begins with, where several workers have
+    one interface, such as `/east/west`.
+    """
+    found = Endpoints(herder, settings).all()
+    endpoints = [each for each in found if each.part in parts or (each.hidden and "internal" in parts)]
+    serve = _Serving(herder, settings, forward, prefix)
     routes = [
         Route(each.method, each.path, serve.route(each.handle if each.hidden else serve.guarded(each.handle)))
         for each in endpoints
     ]
-    routes += [Route("GET", path, serve.route(serve.guarded(handle))) for path, handle in openapi_replies(endpoints)]
+    if "main" in parts or "admin" in parts:
+        routes += [
+            Route("GET", path, serve.route(serve.guarded(handle))) for path, handle in openapi_replies(endpoints)
+        ]
     routes += [replace(route, path=f"{route.path}/") for route in routes if route.path != "/"]  # JAX-RS takes both
     known = {route.path: {each.method for each in routes if each.path == route.path} for route in routes}
     routes += [Route("OPTIONS", path, serve.route(serve.guarded(_options(known[path])))) for path in sorted(known)]
     routes += [Route("*", path, serve.route(_no_method)) for path in sorted(known)]
-    return [*routes, Route("*", "/{rest:.*}", serve.route(_nothing_here))]
+    routes.append(Route("*", "/{rest:.*}", serve.route(_nothing_here)))
+    return [replace(route, path=prefix + route.path) for route in routes]
 
 
 def _options(methods: Collection[str]) -> Handle:
@@ -124,13 +134,15 @@ async def _nothing_here(request: Request) -> Reply:
 
 
 class _Serving:
-    def __init__(self, herder: Herder, settings: RestSettings, forward: Forward) -> None:
-        self._herder, self._settings, self._forward = herder, settings, forward
+    def __init__(self, herder: Herder, settings: RestSettings, forward: Forward, prefix: str) -> None:
+        self._herder, self._settings, self._forward, self._prefix = herder, settings, forward, prefix
 
     def route(self, handle: Callable[[Request], Awaitable[Reply]]) -> Callable[[Request], Awaitable[Reply]]:
         async def answer(request: Request) -> Reply:
             reply = await self._answered(request, handle)
             cross = {**self._cors(request), **self._preflight(request)}
+            if self._prefix and reply.headers.get("Location", "").startswith("/"):
+                cross["Location"] = self._prefix + reply.headers["Location"]
             return replace(reply, headers={**reply.headers, **cross, **self._own_headers()})
 
         return answer

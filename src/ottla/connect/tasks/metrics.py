@@ -109,11 +109,11 @@ class Average:
         sample.max = max(sample.max, value)
         sample.min = min(sample.min, value)
 
-    def add_evenly(self, least: float, most: float, count: int) -> None:
-        """Take so many values that lie evenly between two."""
+    def add_many(self, count: int, *, least: float, most: float, mean: float) -> None:
+        """Take so many values at once, by what is known of them."""
         sample = self._samples.current()
         sample.count += count
-        sample.sum += count * (least + most) / 2
+        sample.sum += count * mean
         sample.max = max(sample.max, most)
         sample.min = min(sample.min, least)
 

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ottla.base import OttlaError
 from ottla.connect import ConnectError, WorkerConfig, WorkerMode
-from ottla.mirror import Flow, flows_of
+from ottla.mirror import Flow, flows_of, has_internal_rest
 from ottla.spark.connect.jobs import Jobs
+from ottla.spark.connect.mirror_rest import MirrorRest
 from ottla.spark.connect.worker import ConnectWorker, distributed_herder
 
 __all__ = ["MirrorMaker"]
@@ -31,9 +32,9 @@ class MirrorMaker:
         """
         self.flows = flows_of(given, targets)
         configs = [WorkerConfig.load(flow.worker, WorkerMode.DISTRIBUTED) for flow in self.flows]
-        self.workers = [
-            ConnectWorker(config, distributed_herder, jobs=None if jobs is None else jobs()) for config in configs
-        ]
+        self._rest = MirrorRest(configs[0], is_internal=has_internal_rest(given))
+        self._configs, self._jobs = configs, jobs
+        self.workers: list[ConnectWorker] = []
         self._putting: list[asyncio.Task[None]] = []
 
     @property
@@ -43,16 +44,25 @@ class MirrorMaker:
 
     @property
     def places(self) -> list[tuple[Flow, str]]:
-        """Where each flow's worker is asked."""
-        return [(flow, url) for flow, worker in zip(self.flows, self.workers, strict=True) for url in worker.urls]
+        """Where each flow's worker is asked, on this machine."""
+        return [(flow, self._rest.url(flow)) for flow in self.flows]
 
     async def start(self) -> None:
         """Start the workers; their connectors follow. Raises ConnectError, in the words of the flow's cluster."""
-        for flow, worker in zip(self.flows, self.workers, strict=True):
+        try:
+            self._rest.prepare()
+        except OSError as error:
+            raise ConnectError(f"listeners: {error}") from error
+        for flow, config in zip(self.flows, self._configs, strict=True):
+            jobs = None if self._jobs is None else self._jobs()
+            worker = ConnectWorker(config, distributed_herder, jobs=jobs, place=self._rest.place(flow))
+            self.workers.append(worker)
             try:
                 await worker.start()
             except ConnectError as error:
                 raise ConnectError(f"{flow}: {error}") from error
+        await self._rest.listen([(flow, each.herder) for flow, each in zip(self.flows, self.workers, strict=True)])
+        for flow, worker in zip(self.flows, self.workers, strict=True):
             self._putting.append(asyncio.get_running_loop().create_task(self._put(flow, worker), name=f"put {flow}"))
 
     async def close(self) -> None:
@@ -60,6 +70,7 @@ class MirrorMaker:
         for task in self._putting:
             task.cancel()
         await asyncio.gather(*self._putting, return_exceptions=True)
+        await self._rest.close()
         await asyncio.gather(*(each.close() for each in self.workers))
 
     async def _put(self, flow: Flow, worker: ConnectWorker) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import urlsplit, urlunsplit
 
 from ottla.base import ConfigError, KafkaError
 from ottla.client import Client, client_network
@@ -30,18 +31,38 @@ from ottla.connect import (
     distributed,
     rest,
 )
-from ottla.http import serving_context
+from ottla.http import Reply, serving_context
 from ottla.spark.connect.installed import INSTALLED
 from ottla.spark.connect.jobs import Jobs
 from ottla.spark.connect.runner import SparkTaskRunner
 from ottla.spark.connect.worker_metrics import MeasuredHerder, MetricsService
 
-__all__ = ["ConnectWorker", "Parts", "RunningHerder", "distributed_herder", "explicit_levels", "standalone"]
+__all__ = [
+    "ConnectWorker",
+    "Parts",
+    "RestPlace",
+    "RunningHerder",
+    "distributed_herder",
+    "explicit_levels",
+    "standalone",
+    "with_ports",
+]
 
 log = logging.getLogger(__name__)
 
 CLUSTER_SECONDS_MAX = 60.0
 """How long the cluster may not answer while a worker starts, as `default.api.timeout.ms` of Kafka's admin client."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestPlace:
+    """Where a worker's REST interface is."""
+
+    worker_id: str
+    url: str
+    """What it tells others."""
+    prefix: str = ""
+    """What the paths of every worker of its group begin with, such as `/east/west`."""
 
 
 class RunningHerder(MeasuredHerder, Protocol):
@@ -73,6 +94,8 @@ class Parts:
     """Of the worker itself, for as long as it runs."""
     asking: Callable[[], ssl.SSLContext] | None = None
     """With what workers are asked that are reached by HTTPS."""
+    prefix: str = ""
+    """What the paths of every worker of the group begin with (KIP-710)."""
 
 
 def standalone(parts: Parts) -> StandaloneHerder:
@@ -102,10 +125,20 @@ def distributed_herder(parts: Parts) -> distributed.DistributedHerder:
         make_client=lambda part: Client(bootstrap, client_id=f"{name}-{part}", network=network),
         make_runner=parts.make_runner,
         groups=parts.groups,
-        ask=rest.forwarding(parts.asking),
+        ask=_below(parts.prefix, rest.forwarding(parts.asking)),
         providers=config.providers,
         worker=config.properties,
     )
+
+
+def _below(prefix: str, ask: rest.Forward) -> rest.Forward:
+    """Return what asks other workers at paths that begin so; they tell each other where these begin, as in Kafka."""
+
+    async def asked(method: str, address: str, body: bytes, headers: Mapping[str, str]) -> Reply:
+        place = urlsplit(address)
+        return await ask(method, urlunsplit(place._replace(path=prefix + place.path)), body, headers)
+
+    return asked
 
 
 class ConnectWorker:
@@ -118,8 +151,11 @@ class ConnectWorker:
         *,
         jobs: Jobs | None = None,
         plugins: Plugins | None = None,
+        place: RestPlace | None = None,
     ) -> None:
+        """`place` is where it is reached, where somebody else serves its REST interface; None: it does."""
         self.config = config
+        self._place, self._is_open = place, False
         self.urls: list[str] = []
         self._make_herder, self._jobs, self._plugins = make_herder, jobs, plugins
         self.metrics_urls: list[str] = []
@@ -162,10 +198,13 @@ class ConnectWorker:
         plugins = self._plugins
         if plugins is None:
             plugins = await asyncio.to_thread(_discovered, config.plugin_path)
-        for place, reason in plugins.broken:
-            log.warning("The plugin at %s cannot be loaded: %s", place, reason)
-        settings, told = _with_ports(settings, config.advertised_scheme)
-        worker_id, url = config.advertised(told.host, told.port)
+        for found_at, reason in plugins.broken:
+            log.warning("The plugin at %s cannot be loaded: %s", found_at, reason)
+        place = self._place
+        if place is None:
+            settings, told = with_ports(settings, config.advertised_scheme)
+            place = RestPlace(*config.advertised(told.host, told.port))
+        worker_id = place.worker_id
 
         def make_runner(owner: TaskOwner, plugins: Plugins = plugins) -> TaskRunner:
             self._runner = SparkTaskRunner(
@@ -180,16 +219,29 @@ class ConnectWorker:
 
         groups = ClientSinkGroups(client)
         self._herder = self._make_herder(
-            Parts(config, plugins, worker_id, url, cluster_id, make_runner, groups, client, settings.asking)
+            Parts(
+                config,
+                plugins,
+                worker_id,
+                place.url,
+                cluster_id,
+                make_runner,
+                groups,
+                client,
+                settings.asking,
+                place.prefix,
+            )
         )
         self._herder.loggers.on_change = self.runner.set_levels
-        service = rest.RestService(self._herder, settings)
-        try:
-            await service.listen()
-        except OSError as error:
-            raise ConnectError(_why_not(error, settings, config.properties)) from error
-        self._rest = service
-        self.urls = [f"{each.scheme}://{_shown(each.host)}:{each.port}" for each in settings.listeners]
+        if self._place is None:
+            service = rest.RestService(self._herder, settings)
+            try:
+                await service.listen()
+            except OSError as error:
+                raise ConnectError(why_not(error, settings, config.properties)) from error
+            self._rest = service
+            self.urls = [f"{each.scheme}://{shown(each.host)}:{each.port}" for each in settings.listeners]
+        self._is_open = True
         await self._serve_metrics(self._herder)
         if isinstance(self._herder, distributed.DistributedHerder):
             await self._herder.prepare()  # what is refused is refused before a session starts
@@ -209,7 +261,7 @@ class ConnectWorker:
         except OSError as error:
             raise ConnectError(f"{name}: cannot listen on {', '.join(self.config[name])}: {error.strerror}") from error
         self.metrics_urls = [
-            f"{each.scheme}://{_shown(each.host)}:{port}" for each, port in zip(addresses, ports, strict=True)
+            f"{each.scheme}://{shown(each.host)}:{port}" for each, port in zip(addresses, ports, strict=True)
         ]
 
     async def close(self) -> None:
@@ -217,7 +269,7 @@ class ConnectWorker:
         for service in (self._metrics, self._rest):
             if service is not None:
                 await service.close()
-        if self._herder is not None and self._rest is not None:
+        if self._herder is not None and self._is_open:
             await self._herder.close()
             await self.runner.close()
         if self._client is not None:
@@ -247,7 +299,7 @@ async def _cluster_id(client: Client, bootstrap: str) -> str | None:
             await asyncio.sleep(0.5)
 
 
-def _with_ports(settings: rest.RestSettings, scheme: str) -> tuple[rest.RestSettings, rest.Address]:
+def with_ports(settings: rest.RestSettings, scheme: str) -> tuple[rest.RestSettings, rest.Address]:
     """Return settings in which listeners have ports, chosen by the system where they had none, and the one to tell."""
     listeners = []
     for each in settings.listeners:
@@ -263,7 +315,7 @@ def _with_ports(settings: rest.RestSettings, scheme: str) -> tuple[rest.RestSett
     return replace(settings, listeners=tuple(listeners)), told
 
 
-def _why_not(error: OSError, settings: rest.RestSettings, properties: Mapping[str, str]) -> str:
+def why_not(error: OSError, settings: rest.RestSettings, properties: Mapping[str, str]) -> str:
     """Return what keeps the REST interface from listening, and what to do about it."""
     addresses = ", ".join(f"{each.scheme}://{each.host}:{each.port}" for each in settings.listeners)
     reason = os.strerror(error.errno) if error.errno else str(error)
@@ -279,7 +331,8 @@ def _why_not(error: OSError, settings: rest.RestSettings, properties: Mapping[st
     )
 
 
-def _shown(host: str) -> str:
+def shown(host: str) -> str:
+    """Return a listener's host as an address has it that is opened on this machine."""
     if host in ("", "0.0.0.0", "::"):
         return "localhost"
     return f"[{host}]" if ":" in host else host
