@@ -21,7 +21,7 @@ from ottla.spark.streams.state import chunks as state_chunks
 from ottla.spark.streams.state import task as state_task
 from ottla.spark.streams.state.chunks import blocks_of, fold_entries, fold_results, runs_of, unfold
 from ottla.spark.streams.state.groups import group_of, task_of
-from ottla.spark.streams.state.task import KEEPER, StateMismatch, TaskProcessor, check_keeper, keeper, work
+from ottla.spark.streams.state.task import KEEPER, StateMismatch, TaskPlan, TaskProcessor, check_keeper, keeper, work
 from ottla.streams import Output, ProcessingError, ProcessRecord, PunctuationType, Record, StoreChange, Topology
 from ottla.streams import operations as op
 from tests.streams.engine.plans import STRING, Backend, sink, source, step, topology
@@ -87,9 +87,9 @@ class ChunkRow:
         self.chunk = chunk
 
 
-def run_batch(state: State, chunks: Sequence[bytes], start: str = "start") -> list[Any]:
+def run_batch(state: State, chunks: Sequence[bytes], start: str = "start", plan: TaskPlan = PLAN) -> list[Any]:
     """Run a batch of task 0 as Spark would, and return what it leaves."""
-    processor = TaskProcessor(start, cloudpickle.dumps(PLAN))
+    processor = TaskProcessor(start, cloudpickle.dumps(plan))
     processor.init(Handle(state))
     return [row.chunk for row in processor.handleInputRows((group_of(0),), map(ChunkRow, chunks), Timers())]
 
@@ -249,6 +249,16 @@ def test_a_worker_whose_batch_was_not_committed_reads_the_state_again(tmp_path: 
     again = run_batch(committed, chunks)
     assert again == first
     assert committed.reads > 1
+
+
+def test_a_batch_in_columns_leaves_the_same_chunks_when_it_is_done_again(tmp_path: Path) -> None:
+    plan, state = plan_of(aggregate(), tasks=1, block_entries=16, column_rows_min=1), State()
+    (chunks,) = chunks_of(tmp_path, records(200, keys=60, tasks=1)).values()
+    run_batch(state, chunks, "columns", plan)
+    committed = State(state)
+    first = run_batch(state, chunks, "columns", plan)
+    assert run_batch(committed, chunks, "columns", plan) == first
+    assert committed.reads > 1 and len(first) > 1
 
 
 class Ticker:
