@@ -34,8 +34,9 @@ BACKLOG_RECORDS = 1_000_000
 STATE_SHARE = 4
 """Slots of micro-batches that one host makes up for where Python keeps state by the source's own keys.
 
-Measured for an aggregate of a function at 100,000 keys: 1.4 to 2.9 us of processor time a record in a host, 12 to 14 in
-micro-batches, most of it in the JVM.
+Measured for one plan only, an aggregate of a function at 100,000 keys, on a machine that others shared: 1.4 to 2.9 us of
+processor time a record in two hosts, 12 to 14 in micro-batches, the JVM's warming up with it. Joins and processors were not
+measured.
 """
 LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
 CONNECT = "sc://"
