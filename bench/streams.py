@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -46,6 +46,10 @@ MODES = (FIRST, SECOND, CLUSTER)
 CONTINUOUS = "continuous, one host"
 """Long-running tasks in the place of micro-batches; one of them, so it stands beside Kafka Streams with one thread."""
 KAFKA_ONE = "kafka, one thread"
+AUTO = "auto, "
+"""In front of a mode's name: `execution=auto`, with as many stream threads as Kafka Streams has in the same row."""
+AUTO_MODES = {f"{AUTO}{FIRST}": KAFKA, f"{AUTO}{SECOND}": KAFKA_ONE, f"{AUTO}{CLUSTER}": KAFKA}
+"""Beside whom each stands."""
 ONE_THREAD = {"num.stream.threads": "1"}
 CLICKS = "bench-clicks"
 NO_SUCH_PLAN = ("python", "vectorised")
@@ -68,6 +72,8 @@ class StreamCase:
     modes: tuple[str, ...] = (FIRST,)
     continuous: Metric | None = None
     """The figure in continuous mode, with its target; None where it is not measured there."""
+    auto: Mapping[str, float | None] = field(default_factory=dict)
+    """The targets by mode of `AUTO_MODES`, where it is measured in that; None is no target."""
 
     @property
     def sink(self) -> str:
@@ -143,6 +149,7 @@ CASES = (
         4_000_000,
         modes=MODES,
         continuous=_rate("windowed count", at_least=1.5),
+        auto={f"{AUTO}{FIRST}": None, f"{AUTO}{SECOND}": 1.5, f"{AUTO}{CLUSTER}": 1.2},
     ),
     StreamCase(
         _rate(STATEFUL, at_least=150_000, absolute=True),
@@ -151,6 +158,7 @@ CASES = (
         2_000_000,
         modes=MODES,
         continuous=_rate(STATEFUL, at_least=0.8),
+        auto={f"{AUTO}{FIRST}": 1.0, f"{AUTO}{SECOND}": None, f"{AUTO}{CLUSTER}": None},
     ),
     StreamCase(_rate(f"map{ONCE}"), "map", EVENTS, 4_000_000, once=True, continuous=_rate(f"map{ONCE}")),
     StreamCase(
@@ -192,6 +200,8 @@ class Run:
     seconds: float = SECONDS_MAX
     started: float = field(default_factory=time.monotonic)
     values: Rounds = field(default_factory=Rounds)
+    taken: dict[tuple[str, str], str] = field(default_factory=dict)
+    """By mode of `AUTO_MODES` and metric, what `auto` has taken."""
 
     @property
     def left(self) -> float:
@@ -206,12 +216,16 @@ class Run:
         """Return the cases of a mode that were asked for."""
         parts = (self.only or "").split("|")
         found = [case for case in CASES if any(part in case.metric.name for part in parts)]
+        if mode.startswith(AUTO):
+            return [case for case in found if mode in case.auto]
         if mode in (CONTINUOUS, KAFKA_ONE):
             return [case for case in found if case.continuous is not None]
         return [case for case in found if mode in case.modes]
 
     def add(self, mode: str, case: StreamCase, found: dict[str, Any]) -> None:
         """Note a figure."""
+        if taken := found.get("execution"):
+            self.taken[mode, case.metric.name] = taken
         for name in ("p50", "p99") if not case.rows else ("value",):
             metric = case.metric.name if case.rows else f"{case.metric.name}, {name}"
             self.values.add(mode, metric, found[name])
@@ -224,7 +238,9 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--out", type=Path, default=Path("bench-streams.json"))
     parser.add_argument("--only", help="cases whose name contains this, or one of several with | between")
     parser.add_argument("--size", type=float, default=1.0, help="records as a share of the usual; 0.1 for a trial")
-    parser.add_argument("--modes", default=";".join((*MODES, KAFKA, CONTINUOUS, KAFKA_ONE)), help="of: %(default)s")
+    parser.add_argument(
+        "--modes", default=";".join((*MODES, *AUTO_MODES, KAFKA, CONTINUOUS, KAFKA_ONE)), help="of: %(default)s"
+    )
     parser.add_argument("--rounds", type=int, default=1, help="how often all is measured, one after the other")
     parser.add_argument("--seconds", type=float, default=SECONDS_MAX, help="what has not begun by then is left out")
     args = parser.parse_args(argv)
@@ -253,10 +269,10 @@ def main(argv: list[str]) -> int:
 
 def _topics(run: Run) -> None:
     """Make and fill what is read, and make what is written."""
-    cases = {case.metric.name: case for mode in (*MODES, CONTINUOUS) for case in run.wanted(mode)}.values()
+    cases = {case.metric.name: case for mode in (*MODES, *AUTO_MODES, CONTINUOUS) for case in run.wanted(mode)}.values()
     run.say(f"filling topics ({build_mode()})")
     with BlockingClient(run.bootstrap) as client:
-        systems = ("", f"-{KAFKA}", "-continuous", "-one")
+        systems = ("", f"-{KAFKA}", "-continuous", "-one", "-auto")
         make_topics(client, sorted({f"{case.sink}{system}" for case in cases for system in systems}))
         make_topics(client, sorted({case.source for case in cases}))
         for source in sorted({case.source for case in cases if case.rows}):
@@ -267,21 +283,27 @@ def _measure(run: Run, modes: list[str]) -> None:
     """Measure mode by mode: first both on two cores, which have the targets."""
     if CONTINUOUS in modes:
         _spark(run, CONTINUOUS, SECOND)
+    if (one := f"{AUTO}{SECOND}") in modes:
+        _spark(run, one, SECOND)
     if KAFKA_ONE in modes:
         _kafka(run, KAFKA_ONE)
+    if (two := f"{AUTO}{FIRST}") in modes:
+        _spark(run, two, FIRST)
     if FIRST in modes:
         _spark(run, FIRST, FIRST)
     if KAFKA in modes:
         _kafka(run, KAFKA)
     if SECOND in modes:
         _spark(run, SECOND, SECOND)
-    if CLUSTER in modes and run.wanted(CLUSTER):
+    clustered = [each for each in (CLUSTER, f"{AUTO}{CLUSTER}") if each in modes and run.wanted(each)]
+    if clustered:
         run.say("starting a master and two workers")
         try:
             # as a cluster's machines have it where it is installed there: nothing is sent
             path = os.pathsep.join([str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
             with spark_cluster(run.folder / "cluster", environment={"PYTHONPATH": path}) as cluster:
-                _spark(run, CLUSTER, cluster.url)
+                for mode in clustered:
+                    _spark(run, mode, cluster.url)
         except RuntimeError as error:
             run.say(f"  failed: {error}")
 
@@ -324,6 +346,10 @@ def _spark(run: Run, mode: str, master: str) -> None:
     if mode == CONTINUOUS:
         more = {"execution": "continuous", **ONE_THREAD}
         jobs = [{**job, "sink": f"{job['sink']}-continuous", "settings": {**job["settings"], **more}} for job in jobs]
+    if mode.startswith(AUTO):
+        more = {"execution": "auto", "num.stream.threads": "1" if AUTO_MODES[mode] == KAFKA_ONE else "2"}
+        more |= {} if master.startswith("local") else {"spark.cores.max": "2"}
+        jobs = [{**job, "sink": f"{job['sink']}-auto", "settings": {**job["settings"], **more}} for job in jobs]
     order = {"master": master, "bootstrap": run.bootstrap, "folder": str(folder), "jobs": jobs}
     with _session(order, folder / "errors", run.left) as lines:
         for line in lines:
@@ -372,6 +398,7 @@ def _rows(run: Run) -> list[Row]:
     for plan in ("map", "word count"):
         rows += _price(run.values, plan)
     rows += _continuous(run.values)
+    rows += _auto(run)
     others = [Metric(metric.name, metric.unit) for metric in metrics]
     return rows + [row for mode in MODES[1:] for row in run.values.rows(others, [mode]) if row.ottla is not None]
 
@@ -384,6 +411,19 @@ def _continuous(values: Rounds) -> list[Row]:
             if found := systems.get(system):
                 own.values.setdefault(metric, {})[name] = found
     return own.rows([metric for case in CASES for metric in case.metrics(continuous=True)], [CONTINUOUS])
+
+
+def _auto(run: Run) -> list[Row]:
+    """Return the rows of `execution=auto`, which name what it has taken, beside Kafka Streams with as many threads."""
+    rows = []
+    for mode, peer_system in AUTO_MODES.items():
+        for case in (each for each in CASES if mode in each.auto):
+            name = case.metric.name
+            if ours := run.values.values.get(name, {}).get(mode):
+                taken = f"auto ({run.taken[mode, name]}), {mode.removeprefix(AUTO)}"
+                own = Rounds({name: {taken: ours, KAFKA: run.values.values[name].get(peer_system, [])}})
+                rows += own.rows([_rate(name, at_least=case.auto[mode])], [taken])
+    return rows
 
 
 def _price(values: Rounds, plan: str) -> list[Row]:

@@ -34,8 +34,11 @@ Both on one machine, in one run, on the same topics of one Ottla broker: `make b
 - *Continuous, one host*: `execution=continuous` in a session of one core (`local[1]`), beside Kafka Streams with
   `num.stream.threads=1` under the same targets of latency. Its rows/s are of what it has committed, to repartition
   topics as well, from a fifth of it to the end.
-- Targets hold for two cores (`local[2]`), and for continuous mode with one host. A ratio is Ottla's value by Kafka Streams'
-  on two threads, and in continuous mode by its value on one.
+- *Auto*: `execution=auto`, behind it what it takes with so many records waiting, with `num.stream.threads` as Kafka
+  Streams has in the same row: one on `local[1]`, two on two cores, where the cluster's application says
+  `spark.cores.max=2`.
+- Targets hold for two cores (`local[2]`), for continuous mode with one host, and for what `auto` takes. A ratio is
+  Ottla's value by Kafka Streams' on two threads, and in continuous mode, and on `auto, local[1]`, by its value on one.
 
 One round at full size, on a machine that did nothing else (load 0.2 to 2.8). Its pace changes from hour to hour: another
 run of the same day made 668,000 (map), 206,000 (word count), 1,467,000 (windowed count) and 561,000 rows/s (aggregate) in

@@ -21,7 +21,7 @@ from bench.streams_peer import WARM_SHARE
 from bench.streams_topics import PARTITIONS
 from ottla.base import TopicPartition
 from ottla.client import BlockingClient
-from ottla.spark import StreamsApplication
+from ottla.spark import StreamsApplication, execution_mode
 from ottla.spark.streams.launch import application_session
 from ottla.streams import StreamsSettings
 
@@ -69,6 +69,11 @@ def _throughput(spark: SparkSession, job: dict[str, Any], settings: dict[str, An
 
     Beside it: the batches, and the processor seconds that a million rows took, by the name of the process.
     """
+    if settings.get("execution") == "auto":
+        # as an application of its own, that finds the topic's records waiting, would choose
+        topology = streams_plans.PLANS[job["plan"]](job["source"], job["sink"])
+        taken = execution_mode(topology, StreamsSettings.of(settings), job["rows"]).name
+        return {**_throughput(spark, job, {**settings, "execution": taken}), "execution": taken}
     if settings.get("execution") == "continuous":
         return _committed(spark, job, settings)
     limits = {"max.records.per.batch": job["rows"] // BATCHES, "auto.offset.reset": "earliest"}

@@ -44,6 +44,7 @@ from ottla.streams.dsl.parameters import (
 )
 from ottla.streams.dsl.windowed import SessionWindowedKStream, TimeWindowedKStream
 from ottla.streams.engine import (
+    COLUMN_ROWS_MIN,
     BlockRecords,
     Change,
     ChangeColumns,
@@ -106,6 +107,7 @@ from ottla.streams.windows import JoinWindows, SessionWindows, SlidingWindows, T
 
 __all__ = [
     "AGE_MS_MAX",
+    "COLUMN_ROWS_MIN",
     "STATELESS",
     "BlockRecords",
     "Bounds",

@@ -12,9 +12,9 @@ from ottla.base import ConfigError, KafkaError
 from ottla.client import BlockingClient
 from ottla.spark import State, execution_mode
 from ottla.spark.continuous.jobs import ThreadHostJobs
-from ottla.spark.continuous.mode import why_batches
+from ottla.spark.continuous.mode import slots_of, why_batches
 from ottla.spark.streams.backlog import backlog
-from ottla.streams import StreamsBuilder, StreamsSettings, Topology
+from ottla.streams import StreamsBuilder, StreamsSettings, TimeWindows, Topology
 from tests.streams.continuous.hosts import ProcessHostJobs
 from tests.streams.continuous.worlds import WAIT_SECONDS_MAX, World, counting, split_or_fail
 from tests.waiting import until
@@ -133,11 +133,40 @@ def test_auto_says_why_it_begins_in_micro_batches(world: World) -> None:
         return f"{mode.name}: {mode.why}"
 
     assert why(counting(world.name)) == "continuous: execution=auto: results in milliseconds"
-    assert why(shouting(world)).startswith("micro-batch: every step is Spark's own")
+    assert why(shouting(world), spark_master="local[2]").startswith("micro-batch: every step is Spark's own")
     assert "soundex is not known here" in why(shouting(world, "soundex(value)"))
     assert why(counting(world.name), spark_master="sc://somewhere").startswith(
         "micro-batch: a session of Spark Connect"
     )
+
+
+def test_auto_takes_hosts_where_they_carry_as_much_as_the_slots_of_micro_batches(world: World) -> None:
+    def grouped(how: str) -> Topology:
+        builder = StreamsBuilder(default_key_serde="string", default_value_serde="string")
+        made = builder.stream("in").group_by_key()
+        if how == "windows":
+            windowed = made.windowed_by(TimeWindows.of_size(minutes=1, grace="5m"))
+            windowed.count(materialized="c").to_stream().to("out", value_serde="long")
+        else:
+            made.reduce(lambda one, other: one + other, materialized="r").to_stream().to("out")
+        return builder.build()
+
+    def mode(topology: Topology, master: str, hosts: int, waiting: int = 5_000_000, **more: str) -> str:
+        given = {**world.settings(execution="auto"), **more, "spark.master": master, "num.stream.threads": hosts}
+        return execution_mode(topology, StreamsSettings.of(given), waiting).name
+
+    windows, functions, shuffled = grouped("windows"), grouped("functions"), counting(world.name)
+    assert mode(windows, "local[1]", 1) == mode(windows, "local", 1) == "continuous"
+    assert mode(windows, "local[2]", 1) == mode(windows, "local[2]", 1, waiting=0) == "micro-batch"
+    assert mode(windows, "local[2,4]", 2) == "continuous"
+    assert mode(functions, "local[4]", 1) == "continuous"
+    assert mode(functions, "local[5]", 1) == "micro-batch"
+    assert mode(functions, "local[5]", 1, waiting=0) == "continuous"
+    assert mode(shuffled, "local[1]", 1) == "micro-batch"
+    assert mode(windows, "spark://somewhere:7077", 2) == "micro-batch"
+    assert mode(windows, "spark://somewhere:7077", 2, **{"spark.cores.max": "2"}) == "continuous"
+    assert mode(windows, "spark://somewhere:7077", 2, **{"spark.cores.max": "two"}) == "micro-batch"
+    assert (slots_of(StreamsSettings.of(world.settings(spark_master="local[*]"))) or 0) >= 1
 
 
 def test_exception_handlers_that_are_functions_decide_record_by_record(world: World) -> None:

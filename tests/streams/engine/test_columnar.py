@@ -157,9 +157,7 @@ def block_of(records: list[Record]) -> BlockRecords:
         pa.array([each.value for each in records], pa.binary()),
         np.array([each.timestamp for each in records], np.int64),
         headers if any(headers) else None,
-        np.array([each.offset for each in records], np.int64),
-        records[0].topic,
-        0,
+        lambda row: (records[row].topic, records[row].partition, records[row].offset),
         lambda: records,
     )
 

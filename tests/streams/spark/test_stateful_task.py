@@ -19,13 +19,13 @@ from pyspark import cloudpickle
 
 from ottla.spark.streams.state import chunks as state_chunks
 from ottla.spark.streams.state import task as state_task
-from ottla.spark.streams.state.chunks import fold_entries, fold_results, runs_of, unfold
+from ottla.spark.streams.state.chunks import blocks_of, fold_entries, fold_results, runs_of, unfold
 from ottla.spark.streams.state.groups import group_of, task_of
-from ottla.spark.streams.state.task import KEEPER, StateMismatch, TaskProcessor, check_keeper, keeper
-from ottla.streams import Output, ProcessRecord, PunctuationType, Record, StoreChange
+from ottla.spark.streams.state.task import KEEPER, StateMismatch, TaskPlan, TaskProcessor, check_keeper, keeper, work
+from ottla.streams import Output, ProcessingError, ProcessRecord, PunctuationType, Record, StoreChange, Topology
 from ottla.streams import operations as op
-from tests.streams.engine.plans import sink, source, step, topology
-from tests.streams.spark.entry_files import In, plan_of, with_tasks, write_batch
+from tests.streams.engine.plans import STRING, Backend, sink, source, step, topology
+from tests.streams.spark.entry_files import In, new_executor, plan_of, with_tasks, write_batch
 from tests.streams.spark.test_stateful_stages import aggregate, records
 
 PLAN = plan_of(aggregate(), tasks=1, block_entries=16)
@@ -87,9 +87,9 @@ class ChunkRow:
         self.chunk = chunk
 
 
-def run_batch(state: State, chunks: Sequence[bytes], start: str = "start") -> list[Any]:
+def run_batch(state: State, chunks: Sequence[bytes], start: str = "start", plan: TaskPlan = PLAN) -> list[Any]:
     """Run a batch of task 0 as Spark would, and return what it leaves."""
-    processor = TaskProcessor(start, cloudpickle.dumps(PLAN))
+    processor = TaskProcessor(start, cloudpickle.dumps(plan))
     processor.init(Handle(state))
     return [row.chunk for row in processor.handleInputRows((group_of(0),), map(ChunkRow, chunks), Timers())]
 
@@ -165,6 +165,72 @@ def test_records_of_more_bytes_than_arrow_joins_keep_their_order(
     assert list(runs_of(chunks)) == as_they_are
 
 
+def _joined(_key: str, value: str, joined: str) -> str:
+    if value == "bad":
+        raise ValueError(value)
+    return joined + value
+
+
+TEXTS = st.sampled_from([b"a", b"", b"bad", b"longer", b"\xff\xfe", None])
+ARRIVING = st.tuples(
+    st.sampled_from([b"k1", b"k2", b"", b"\xc3\x28", None]),
+    TEXTS,
+    st.integers(0, 9),
+    st.integers(0, 2),
+    st.sampled_from([(), (("h", b"1"),), (("n", None),)]),
+)
+AGGREGATES = {
+    "count": aggregate(),
+    "functions": aggregate(op.Aggregator("aggregate", initializer=str, adder=_joined), STRING),
+    "reduce": aggregate(op.Aggregator("reduce", adder=lambda one, other: _joined("", other, one)), STRING),
+}
+
+
+@pytest.mark.parametrize("skips", [False, True], ids=["fails", "skips"])
+@pytest.mark.parametrize("name", AGGREGATES)
+@given(batches=st.lists(st.lists(ARRIVING, min_size=1, max_size=30), min_size=1, max_size=3))
+def test_columns_leave_what_single_records_leave(
+    tmp_path_factory: pytest.TempPathFactory, name: str, skips: bool, batches: list[list[tuple[Any, ...]]]
+) -> None:
+    offset = iter(range(10_000))
+    given_: list[list[bytes]] = []
+    for batch in batches:
+        rows = [
+            In(0, Record(key, value, time, headers, "in", partition, next(offset)))
+            for key, value, time, partition, headers in batch
+        ]
+        given_ += chunks_of(tmp_path_factory.mktemp("rows"), rows).values()
+    columns, alone = (_left(AGGREGATES[name], given_, column_rows_min=rows, skip_failing=skips) for rows in (1, 0))
+    assert columns == alone
+
+
+def _left(topology: Topology, batches: list[list[bytes]], **settings: Any) -> Any:
+    """Return the rows and counts that batches leave, and the state; or the error of the one that failed."""
+    plan, backend, found = plan_of(topology, tasks=1, block_entries=4, **settings), Backend(), list[Any]()
+    executor = new_executor(plan, 0, backend)
+    for chunks in batches:
+        try:
+            work(executor, plan, chunks)
+        except ProcessingError as error:
+            return found, str(error)
+        outputs, changes, progress = executor.finish_batch()
+        folded = fold_results(outputs, changes, task=0, changelogs=plan.changelogs)
+        rows = [row for chunk in folded for row in pa.ipc.open_stream(chunk).read_all().to_pylist()]
+        found.append(([{**row, "headers": row["headers"] or []} for row in rows], progress))
+    return found, dict(backend)
+
+
+def test_columns_of_more_bytes_than_arrow_joins_are_blocks_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (chunks,) = chunks_of(tmp_path, records(200, keys=60, tasks=1)[::-1]).values()
+    monkeypatch.setattr(state_chunks, "JOINED_BYTES_MAX", 0)
+    monkeypatch.setattr(state_chunks, "SLICE_ROWS", 70)
+    blocks = list(blocks_of(chunks))
+    assert [len(block) for _, block in blocks] == [70, 70, 60]
+    records_ = [record for _, run in runs_of(chunks) for record in run]
+    assert [block.record(row) for _, block in blocks for row in range(len(block))] == records_
+    assert [record for _, block in blocks for record in block.records()] == records_
+
+
 def test_a_worker_that_did_the_last_batch_reads_only_the_token(tmp_path: Path) -> None:
     state = State()
     (chunks,) = chunks_of(tmp_path, records(200, keys=60, tasks=1)).values()
@@ -183,6 +249,16 @@ def test_a_worker_whose_batch_was_not_committed_reads_the_state_again(tmp_path: 
     again = run_batch(committed, chunks)
     assert again == first
     assert committed.reads > 1
+
+
+def test_a_batch_in_columns_leaves_the_same_chunks_when_it_is_done_again(tmp_path: Path) -> None:
+    plan, state = plan_of(aggregate(), tasks=1, block_entries=16, column_rows_min=1), State()
+    (chunks,) = chunks_of(tmp_path, records(200, keys=60, tasks=1)).values()
+    run_batch(state, chunks, "columns", plan)
+    committed = State(state)
+    first = run_batch(state, chunks, "columns", plan)
+    assert run_batch(committed, chunks, "columns", plan) == first
+    assert committed.reads > 1 and len(first) > 1
 
 
 class Ticker:

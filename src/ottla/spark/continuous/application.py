@@ -10,16 +10,10 @@ from ottla.spark.continuous.service import HostService
 from ottla.spark.streams.restarts import Restarts
 from ottla.streams import StreamsSettings
 
-__all__ = ["continuous_hosts", "continuous_service", "fence_earlier_life"]
+__all__ = ["continuous_service", "fence_earlier_life"]
 
-HOSTS = "num.stream.threads"
 ATTEMPTS_MAX = 1_000_000
 """A host is started again for as long as its service lives: what an application does wrong takes that off, not the host."""
-
-
-def continuous_hosts(settings: StreamsSettings) -> int:
-    """Return how many hosts an application has: one Python process, and one core at most, for each stream thread."""
-    return max(1, int(settings[HOSTS]))
 
 
 def fence_earlier_life(client: BlockingClient, service: str, hosts: int, plan: ApplicationPlan) -> None:

@@ -23,8 +23,7 @@ def block_of(columns: Columns, partition: TopicPartition) -> BlockRecords:
         _GATHERER.gather(data, columns.value_bounds, columns.value_nulls),
         columns.timestamps_ms,
         columns.header_pairs(),
-        columns.offsets,
-        *partition,
+        lambda row: (*partition, int(columns.offsets[row])),
         lambda: records_of(columns, *partition),
     )
 

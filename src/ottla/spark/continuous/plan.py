@@ -12,6 +12,7 @@ from ottla.spark.streams.internal_topics import changelog_topic, repartition_top
 from ottla.spark.streams.lowering.record_times import extractor_of
 from ottla.streams import (
     AGE_MS_MAX,
+    COLUMN_ROWS_MIN,
     EngineSettings,
     ExceptionPolicy,
     FailOnInvalidTimestamp,
@@ -34,8 +35,6 @@ __all__ = ["ApplicationPlan", "CheckpointPlan", "GroupPlan", "application_plan",
 TRANSACTION_TIMEOUT_MS_DEFAULT = 10_000
 """Kafka Streams' own default of `transaction.timeout.ms`: how long readers wait for a host that is gone for good."""
 FETCH_BYTES_DEFAULT = 1 << 20
-COLUMN_ROWS_MIN = 128
-"""Records that come together from which on they go as columns, which cost some 0.3 ms whatever they hold."""
 NO_IDLING = -1
 """`max.task.idle.ms` that waits for no partition."""
 _FAIL = ExceptionPolicy("fail")

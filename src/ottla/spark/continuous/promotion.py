@@ -17,8 +17,8 @@ from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import LATEST, BlockingClient, CommittedOffset, ConsumerGroupMetadata, FetchPosition, Isolation
-from ottla.spark.continuous.application import continuous_hosts, fence_earlier_life
-from ottla.spark.continuous.mode import CONTINUOUS, EXECUTION, MICRO_BATCH, why_not_continuous
+from ottla.spark.continuous.application import fence_earlier_life
+from ottla.spark.continuous.mode import CONTINUOUS, EXECUTION, MICRO_BATCH, continuous_hosts, why_not_continuous
 from ottla.spark.continuous.plan import ApplicationPlan, application_plan, works_of
 from ottla.spark.continuous.preparation import STATE_FOLDER, WORDS, facts_of_groups
 from ottla.spark.streams.commits import deliverer, fence_tasks

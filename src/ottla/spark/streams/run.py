@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import BlockingClient
 from ottla.spark.checkpoint_files import Files, HadoopFiles
-from ottla.spark.continuous.mode import CONTINUOUS, EXECUTION, MICRO_BATCH, Mode, choose, why_batches
+from ottla.spark.continuous.mode import CONTINUOUS, EXECUTION, MICRO_BATCH, Mode, batches, choose, continuous_hosts
 from ottla.spark.private_api.sessions import is_classic
 from ottla.spark.shipping import ship_files
 from ottla.spark.streams.backlog import backlog
@@ -369,7 +369,7 @@ class StreamsApplication:
             return "a session was given, whose slots hosts would keep; execution=continuous takes them"
         if is_uri(self.settings.state_dir):
             return "state.dir is a URI, which is read by a session for micro-batches"
-        return why_batches(self.stages, lambda: backlog(client, self.topology, self.settings))
+        return batches(self.stages, self.settings, lambda: backlog(client, self.topology, self.settings))
 
     def _begin(self, client: BlockingClient, mode: Mode) -> Supervisor | ContinuousSupervisor:
         return self._begin_continuous(client) if mode.is_continuous else self._begin_batches(client)
@@ -390,7 +390,7 @@ class StreamsApplication:
 
     def _begin_continuous(self, client: BlockingClient) -> ContinuousSupervisor:
         """Prepare works, and start the hosts that they run on."""
-        from ottla.spark.continuous.application import continuous_hosts, continuous_service, fence_earlier_life
+        from ottla.spark.continuous.application import continuous_service, fence_earlier_life
         from ottla.spark.continuous.preparation import prepare_continuous
         from ottla.spark.continuous.supervisor import ContinuousSupervisor
 

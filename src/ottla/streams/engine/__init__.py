@@ -6,6 +6,7 @@ Records in, records out, state in a `StateBackend`; no clock, no topic, no Spark
 from ottla.streams.engine.column_records import BlockRecords, ChangeColumns, OutputColumns
 from ottla.streams.engine.executor import Executor, ProcessingError, standby_nodes
 from ottla.streams.engine.interface import (
+    COLUMN_ROWS_MIN,
     Change,
     EngineSettings,
     Output,
@@ -17,6 +18,7 @@ from ottla.streams.engine.interface import (
 from ottla.streams.engine.resident import ResidentState, kept_memory, memory_over
 
 __all__ = [
+    "COLUMN_ROWS_MIN",
     "BlockRecords",
     "Change",
     "ChangeColumns",

@@ -18,7 +18,7 @@ __all__ = ["BlockRecords", "ChangeColumns", "OutputColumns"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockRecords:
-    """Records of one partition at a source; keys and values are bytes."""
+    """Records at a source, in the order in which they are to be processed; keys and values are bytes."""
 
     keys: pa.BinaryArray
     values: pa.BinaryArray
@@ -26,9 +26,8 @@ class BlockRecords:
     """Milliseconds."""
     headers: list[Headers] | None
     """None where no record has any."""
-    offsets: NDArray[np.int64]
-    topic: str
-    partition: int
+    place: Callable[[int], tuple[str, int, int]]
+    """Returns a row's topic, partition and offset."""
     records: Callable[[], list[Record]]
     """Returns the same as records."""
 
@@ -39,7 +38,7 @@ class BlockRecords:
         """Return one of them."""
         headers = () if self.headers is None else self.headers[row]
         key, value = self.keys[row].as_py(), self.values[row].as_py()
-        return Record(key, value, int(self.times[row]), headers, self.topic, self.partition, int(self.offsets[row]))
+        return Record(key, value, int(self.times[row]), headers, *self.place(row))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -43,6 +43,7 @@ from ottla.spark.streams.lowering.topics import ClusterTopics, TopicRead, Topics
 from ottla.spark.streams.state.chunks import CHUNKS
 from ottla.spark.streams.state.operator import stateful, task_plan, uses_wall_clock
 from ottla.streams import (
+    COLUMN_ROWS_MIN,
     EngineSettings,
     PartitionPlan,
     Serde,
@@ -336,6 +337,7 @@ class _Emission:
             decide_failing=settings.processing.decide,
             decide_unwritable=settings.production.decide,
             dead_letter_topic=settings.processing.dead_letter_topic,
+            column_rows_min=COLUMN_ROWS_MIN,
             partition_counts=dict(self.topics.counts),
         )
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise, repeat
-from typing import TYPE_CHECKING, Any
+from itertools import groupby, pairwise, repeat
+from typing import TYPE_CHECKING, Any, cast
 
 from ottla.spark.streams.state.groups import group_of
-from ottla.streams import Output, Record, StoreChange
+from ottla.streams import BlockRecords, ChangeColumns, Output, OutputColumns, Record, StoreChange
 
 if TYPE_CHECKING:
     import numpy
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CHUNKS",
     "Run",
+    "blocks_of",
     "chunk_of",
     "finished_apart",
     "fold_entries",
@@ -48,6 +49,7 @@ CHUNK_BYTES = 64 << 20
 """Bytes of keys and values after which a further chunk of results is begun: Arrow counts the bytes of a column, and a JVM
 those of a value, in 31 bits. A row alone may be more."""
 
+Headers = tuple[tuple[str, bytes | None], ...]
 Run = tuple[int, list[Record]]
 """Records that enter by the same edge, one after the other."""
 
@@ -113,7 +115,21 @@ def chunk_of(rows: pyarrow.RecordBatch | pyarrow.Table) -> bytes:
 
 def runs_of(chunks: Sequence[bytes]) -> Iterator[Run]:
     """Return a task's records in Kafka's order, as runs of records that enter by the same edge."""
-    import numpy
+    for part in _in_order(chunks):
+        records = _records(part)
+        for edge, first, last in _edges(part):
+            yield edge, records[first:last]
+
+
+def blocks_of(chunks: Sequence[bytes]) -> Iterator[tuple[int, BlockRecords]]:
+    """Return the same as blocks of columns."""
+    for part in _in_order(chunks):
+        for edge, first, last in _edges(part):
+            yield edge, _block(part.slice(first, last - first))
+
+
+def _in_order(chunks: Sequence[bytes]) -> Iterator[pyarrow.Table]:
+    """Yield slices of a task's rows in Kafka's order, each column of one piece."""
     import pyarrow
 
     if not chunks:
@@ -123,12 +139,40 @@ def runs_of(chunks: Sequence[bytes]) -> Iterator[Run]:
     if order is not None:
         table = _wide(table).take(pyarrow.array(order))
     for start in range(0, table.num_rows, SLICE_ROWS):
-        part = table.slice(start, SLICE_ROWS).combine_chunks()
-        records = _records(part)
-        edges = part.column("edge").to_numpy()
-        ends = [0, *(numpy.flatnonzero(edges[1:] != edges[:-1]) + 1).tolist(), len(edges)]
-        for first, last in pairwise(ends):
-            yield int(edges[first]), records[first:last]
+        yield table.slice(start, SLICE_ROWS).combine_chunks()
+
+
+def _edges(part: pyarrow.Table) -> Iterator[tuple[int, int, int]]:
+    """Yield an edge, the first row that enters by it, and the row behind the last, one after the other."""
+    import numpy
+
+    edges = part.column("edge").to_numpy()
+    ends = [0, *(numpy.flatnonzero(edges[1:] != edges[:-1]) + 1).tolist(), len(edges)]
+    for first, last in pairwise(ends):
+        yield int(edges[first]), first, last
+
+
+def _block(part: pyarrow.Table) -> BlockRecords:
+    headers = headers_of(part.column("headers"))
+    names = [part.column(each) for each in ("topic", "partition", "offset")]
+    return BlockRecords(
+        _binary(part.column("key")),
+        _binary(part.column("value")),
+        part.column("timestamp").to_numpy(),
+        None if isinstance(headers, repeat) else list(headers),
+        lambda row: tuple(each[row].as_py() for each in names),
+        partial(_records, part),
+    )
+
+
+def _binary(column: pyarrow.ChunkedArray) -> Any:
+    """Return a column of one piece as an array with offsets of 32 bits."""
+    import pyarrow
+
+    found = column.combine_chunks()
+    if isinstance(found, pyarrow.ChunkedArray):
+        found = found.chunk(0)
+    return found if found.type == pyarrow.binary() else found.cast(pyarrow.binary())
 
 
 def _wide(table: pyarrow.Table) -> pyarrow.Table:
@@ -209,9 +253,51 @@ def headers_of(column: Any) -> Iterable[tuple[tuple[str, bytes | None], ...]]:
 
 
 def fold_results(
-    outputs: Sequence[Output], changes: Sequence[StoreChange], *, task: int, changelogs: dict[str, str]
+    outputs: Sequence[Output | OutputColumns],
+    changes: Sequence[StoreChange | ChangeColumns],
+    *,
+    task: int,
+    changelogs: dict[str, str],
 ) -> Iterator[bytes]:
     """Fold what left an executor into chunks of OUT rows; `changelogs` has each logged store's topic."""
+    if not any(isinstance(each, OutputColumns | ChangeColumns) for each in (*outputs, *changes)):
+        yield from _fold_each(
+            cast("Sequence[Output]", outputs), cast("Sequence[StoreChange]", changes), task, changelogs
+        )
+        return
+    for is_columns, found in groupby(outputs, lambda each: isinstance(each, OutputColumns)):
+        if not is_columns:
+            yield from _fold_each(cast("list[Output]", list(found)), (), task, changelogs)
+            continue
+        for each in cast("Iterator[OutputColumns]", found):
+            yield from _fold_columns(each.topic, each.keys, each.values, each.times, each.headers, None)
+    for is_columns, told in groupby(changes, lambda each: isinstance(each, ChangeColumns)):
+        if not is_columns:
+            yield from _fold_each((), cast("list[StoreChange]", list(told)), task, changelogs)
+            continue
+        for one in cast("Iterator[ChangeColumns]", told):
+            yield from _fold_columns(changelogs[one.store], one.keys, one.values, one.times, None, task)
+
+
+def _fold_columns(
+    topic: str, keys: Any, values: Any, times: Any, headers: list[Headers] | None, partition: int | None
+) -> Iterator[bytes]:
+    """Fold records of one topic, as Arrow's arrays or lists of bytes, into chunks of OUT rows."""
+    import pyarrow
+
+    for start, end in _slices(keys, values):
+        columns = [
+            pyarrow.repeat(pyarrow.scalar(topic, pyarrow.string()), end - start),
+            *(each[start:end] for each in (keys, values, times)),
+            [None] * (end - start) if headers is None else _folded_headers(headers[start:end]),
+            pyarrow.repeat(pyarrow.scalar(partition, pyarrow.int32()), end - start),
+        ]
+        yield chunk_of(_out_batch(columns))
+
+
+def _fold_each(
+    outputs: Sequence[Output], changes: Sequence[StoreChange], task: int, changelogs: dict[str, str]
+) -> Iterator[bytes]:
     topics = [each.topic for each in outputs]
     topics += [changelogs[each.store] for each in changes]
     columns = [
@@ -226,15 +312,29 @@ def fold_results(
 
 def _slices(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Iterator[tuple[int, int]]:
     """Yield the rows of each chunk, from the first to behind the last."""
-    start = size = 0
-    for row, (key, value) in enumerate(zip(keys, values, strict=True)):
-        more = len(key or b"") + len(value or b"")
-        if row > start and (row - start == SLICE_ROWS or size + more > CHUNK_BYTES):
-            yield start, row
-            start, size = row, 0
-        size += more
-    if keys:
-        yield start, len(keys)
+    import numpy
+
+    if not len(keys):
+        return
+    behind = numpy.cumsum(_lengths(keys) + _lengths(values))
+    start = before = 0
+    while start < len(keys):
+        fits = int(numpy.searchsorted(behind, before + CHUNK_BYTES, side="right"))
+        end = min(max(start + 1, fits), start + SLICE_ROWS, len(keys))
+        yield start, end
+        start, before = end, int(behind[end - 1])
+
+
+def _lengths(column: Any) -> numpy.ndarray[Any, Any]:
+    """Return how many bytes each of a column's values has, an array's or a list's; nothing has none."""
+    import numpy
+    import pyarrow
+    import pyarrow.compute
+
+    if isinstance(column, pyarrow.Array):
+        lengths = pyarrow.compute.binary_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+        return numpy.asarray(lengths, numpy.int64)
+    return numpy.fromiter((len(each) if each else 0 for each in column), numpy.int64, len(column))
 
 
 def _coded(topics: list[str]) -> Any:

@@ -28,7 +28,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.spark.streams.state.chunks import finished_apart, fold_results, runs_of
+from ottla.spark.streams.state.chunks import blocks_of, finished_apart, fold_results, runs_of
 from ottla.spark.streams.state.groups import task_of
 from ottla.spark.streams.state.positions import Positions, beyond, position_outputs, seen
 from ottla.streams import EngineSettings, Executor, Progress, StoreChange, Topology
@@ -243,6 +243,10 @@ def _now_ms(plan: TaskPlan, timers: Any) -> int:
 
 def work(executor: Executor, plan: TaskPlan, chunks: list[bytes]) -> None:
     """Have an executor process a batch's records in Kafka's order, those of global tables first."""
+    if plan.settings.column_rows_min and not plan.global_edges:
+        for edge, block in blocks_of(chunks):
+            executor.process_block(plan.entries[edge], block)
+        return
     if not plan.global_edges:
         for edge, records in runs_of(chunks):
             executor.process(plan.entries[edge], records)

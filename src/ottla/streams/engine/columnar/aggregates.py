@@ -136,7 +136,7 @@ def key_aggregate(node: Node, store: KeyValueStore, effects: Effects, failed: Fa
                 told = _headers_of(flow, groups.last)
                 applied = lambda: _combine(store, names, keys, groups, found, how, told)  # noqa: E731
         if applied is None:
-            one_by_one = _listed(flow, raws)
+            one_by_one = _by_key(flow, raws)
             applied = lambda: _accumulate(store, one_by_one, how, failed)  # noqa: E731
 
         def apply() -> None:
@@ -192,31 +192,71 @@ def _listed(flow: Flow, raws: pa.BinaryArray) -> Iterable[tuple[int, bytes, Any,
     return list(zip(*rows, strict=True))
 
 
-def _accumulate(
-    store: KeyValueStore, rows: Iterable[tuple[int, bytes, Any, Any, int, Headers]], how: Accumulator, failed: Failed
-) -> None:
-    """Add values one by one."""
-    find, entry_of, turn, deserialize = store.live.get, store.entry, store.turn, store.deserialize
+@dataclass(frozen=True, slots=True, eq=False)
+class _ByKey:
+    """Rows of a block by their keys: what a key costs, it costs once."""
+
+    names: list[bytes]
+    """The keys' bytes, in the order in which they came first."""
+    first_keys: list[Any]
+    codes: list[int]
+    """Which of the keys each row has."""
+    keys: Iterable[Any]
+    """Of each row."""
+    origin: Iterable[int]
+    values: list[Any]
+    times: list[int]
+    headers: Iterable[Headers]
+
+
+def _by_key(flow: Flow, raws: pa.BinaryArray) -> _ByKey:
+    codes, dictionary = key_codes(raws)
+    count = len(codes)
+    first = np.empty(len(dictionary), np.int64)
+    first[codes[::-1]] = np.arange(count - 1, -1, -1)
+    first_keys, places = flow.key.take(first).listed(), codes.tolist()
+    return _ByKey(
+        names=dictionary.to_numpy(zero_copy_only=False).tolist(),
+        first_keys=first_keys,
+        codes=places,
+        keys=list(map(first_keys.__getitem__, places)) if flow.key.is_read_from(raws) else flow.key.listed(),
+        origin=range(count) if flow.origin is None else flow.origin.tolist(),
+        values=flow.value.listed(),
+        times=flow.times.tolist(),
+        headers=[()] * count if flow.headers is None else flow.headers,
+    )
+
+
+def _accumulate(store: KeyValueStore, rows: _ByKey, how: Accumulator, failed: Failed) -> None:
+    """Add values one by one, in their order."""
+    live, entry_of, turn, deserialize = store.live, store.entry, store.turn, store.deserialize
     add, initial, skipped = how.add, how.initial, -1
-    for origin, raw, key, value, time, headers in rows:
-        if origin == skipped:
-            continue
-        entry = find(raw)
-        if entry is None:
-            entry = entry_of(raw, key)
+    entries = []
+    for raw, key in zip(rows.names, rows.first_keys, strict=True):
+        found = live.get(raw)
+        entries.append(entry_of(raw, key) if found is None else found)
+    columns = (rows.origin, map(entries.__getitem__, rows.codes), rows.keys, rows.values, rows.times, rows.headers)
+    for origin, entry, key, value, time, headers in zip(*columns, strict=True):
         aggregate = entry[0]
-        latest = entry[1] if entry[1] > time else time
         try:
-            if aggregate.__class__ is Raw:
-                aggregate = deserialize(bytes(aggregate))
-            if aggregate is None:
-                aggregate, latest = initial(), time
+            if aggregate is None or aggregate.__class__ is Raw or origin == skipped:
+                if origin == skipped:
+                    continue
+                if aggregate is not None:
+                    aggregate = deserialize(bytes(aggregate))
+                if aggregate is None:
+                    entry[0] = add(key, value, initial())
+                    entry[1] = time
+                    entry[3] = turn()
+                    entry[5] = headers
+                    continue
             entry[0] = add(key, value, aggregate)
         except Exception as error:  # a user's function may raise anything
             failed(origin, error)
             skipped = origin
             continue
-        entry[1] = latest
+        if time > entry[1]:
+            entry[1] = time
         entry[3] = turn()
         entry[5] = headers
 

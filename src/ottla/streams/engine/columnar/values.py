@@ -158,6 +158,10 @@ class Column:
                 )
         return self._is_exact
 
+    def is_read_from(self, data: pa.BinaryArray) -> bool:
+        """Whether these very bytes are what was read, so that equal ones are equal values."""
+        return data is self._bytes
+
     def take(self, rows: NDArray[np.int64]) -> Column:
         """Return some rows, each as often as it is named."""
         count, places = len(rows), pa.array(rows)
