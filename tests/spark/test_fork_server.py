@@ -203,8 +203,8 @@ def test_a_sessions_workers_are_forks_and_draw_numbers_of_their_own(spark: Spark
     assert os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable, "the stub is for Spark alone"
 
 
-@pytest.mark.parametrize("module", ["ottla.spark.connect.daemon", "ottla.spark.first_array"])
-def test_pandas_is_brought_in_before_anything_is_forked(module: str) -> None:
+@pytest.mark.parametrize(("module", "expected"), [("ottla.spark.connect.daemon", 0), ("ottla.spark.first_array", 1)])
+def test_pandas_is_brought_in_before_anything_is_forked_or_by_no_fork(module: str, expected: int) -> None:
     pytest.importorskip("pandas")
-    imported = f"import sys, {module}; sys.exit('pandas' not in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", imported], check=False, timeout=100).returncode == 0
+    imported = f"import sys, {module}, pyarrow; pyarrow.array([b'']); sys.exit('pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", imported], check=False, timeout=100).returncode == expected

@@ -14,7 +14,7 @@ import ottla.connect
 import ottla.connectors
 import ottla.spark.connect.executor
 from ottla.connect.tasks import SinkLoop, SourceLoop
-from ottla.spark.first_array import FIRST
+from ottla.spark.arrow_alone import array_without_pandas
 from ottla.spark.private_api.workers import fork_workers, load_worker
 
 __all__ = ["LOADED"]
@@ -23,7 +23,7 @@ LOADED = (
     confluent_kafka,
     numpy,
     pyarrow,
-    FIRST,
+    array_without_pandas(),
     load_worker(),
     ottla.connect,
     SinkLoop,

@@ -38,6 +38,9 @@ _LATE_COMPILER = (
 )
 """Java's thorough compiler at ten times its own thresholds: a start is over before (measured: 7.0 processor seconds of the
 JVM until tasks could run without this, 5.0 s with it), and what query sinks do for long is compiled by it all the same."""
+_SMALL_HEAP = "-Xms48m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40"
+"""A heap that begins with what a driver of tasks needs (46 MiB live) and grows with what query sinks make of it: Java's own
+start is a 64th of the machine's memory, whose young generation is filled before anything is looked through."""
 _SETTINGS: Mapping[str, str] = {
     **_KILL,
     "spark.sql.shuffle.partitions": "2",
@@ -48,7 +51,7 @@ _SETTINGS: Mapping[str, str] = {
     # How long a standalone cluster's driver waits, after an executor's connection has ended, for the master to say why.
     "spark.standalone.executorRemoveDelayOnDisconnection": "1s",
     "spark.driver.memory": "512m",
-    "spark.driver.extraJavaOptions": f"-Xrs -XX:+UseSerialGC -XX:-UsePerfData {_LATE_COMPILER}",
+    "spark.driver.extraJavaOptions": f"-Xrs -XX:+UseSerialGC -XX:-UsePerfData {_SMALL_HEAP} {_LATE_COMPILER}",
 }
 STARTS_MAX = 3
 """How often a session is started whose JVM ends before it is there, and a Python process that ends before it is ready."""
