@@ -1,4 +1,7 @@
-"""Spark's Python daemon with our imports done: what it forks for a task begins at once, not after a second of imports."""
+"""Spark's Python daemon with our imports done: what it forks for a task begins at once, not after a second of imports.
+
+Installed plugins are looked for here, too, and here is what tasks import only where they first need an address or a file.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,12 @@ import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads would not survive the fork
 
+import encodings.idna  # for the first address that is looked up
+import unicodedata
+
 import confluent_kafka
 import numpy
+import numpy.ma
 import pyarrow
 
 import ottla.connect
@@ -20,8 +27,11 @@ from ottla.spark.private_api.workers import fork_workers, load_worker
 __all__ = ["LOADED"]
 
 LOADED = (
+    encodings.idna,
+    unicodedata,
     confluent_kafka,
     numpy,
+    numpy.ma,
     pyarrow,
     array_without_pandas(),
     load_worker(),
@@ -29,7 +39,7 @@ LOADED = (
     SinkLoop,
     SourceLoop,
     ottla.connectors,
-    ottla.spark.connect.executor,
+    ottla.spark.connect.executor.entries_here(),
 )
 
 if __name__ == "__main__":
