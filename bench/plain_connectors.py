@@ -35,18 +35,17 @@ class _SourceTask(SourceTask):
     def poll(self) -> list[SourceRecord] | None:
         first = self.position
         self.position = min(first + POLL_RECORDS, self.records)
-        found = []
-        for number in range(first, self.position):
-            found.append(
-                SourceRecord(
-                    topic=self.topic,
-                    value_schema=data.STRING,
-                    value=f"{number:012d} {TEXT}",
-                    source_partition=self.place,
-                    source_offset={"position": number + 1},
-                )
-            )
+        found = [self.record(number) for number in range(first, self.position)]
         return found or None
+
+    def record(self, number: int) -> SourceRecord:
+        return SourceRecord(
+            topic=self.topic,
+            value_schema=data.STRING,
+            value=f"{number:012d} {TEXT}",
+            source_partition=self.place,
+            source_offset={"position": number + 1},
+        )
 
 
 class PlainSourceConnector(SourceConnector):
