@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from ottla.config import ConfigType
 from ottla.connect import (
@@ -63,13 +63,19 @@ class _SinkTask(SinkTask):
     """Looks at each record's value, and keeps in a file how many bytes there were."""
 
     def start(self, props: Mapping[str, str]) -> None:
-        self.path, self.size = Path(props["file"]), 0
+        self.file = os.open(props["file"], os.O_WRONLY | os.O_CREAT, 0o600)
+        self.size = 0
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         for each in records:
             self.size += len(each.value)
         if records:
-            self.path.write_text(str(self.size))
+            os.pwrite(
+                self.file, b"%020d" % self.size, 0
+            )  # an open file's: opening one for each call was half of the time
+
+    def stop(self) -> None:
+        os.close(self.file)
 
 
 class PlainSinkConnector(SinkConnector):
