@@ -40,6 +40,9 @@ SOURCE_CPU, SINK_CPU = "processor time per million lines, file source", "process
 CREATED = f"a file of {FEW:,} lines in its topic, from its connector's creation"
 FIRST_RECORD = "the first record, from its connector's creation"
 MEMORY = "memory of an idle worker that has worked"
+PLAIN_RECORDS, PLAIN_BYTES = 400_000, LINE_BYTES - 1
+"""How many records a run of the usual size has of those that go one by one, and how long each is."""
+PLAIN = {side: f"plain {side}, record by record" for side in ("source", "sink")}
 JDBC_SOURCE, JDBC_SINK = "JDBC source, PostgreSQL", "JDBC sink, PostgreSQL"
 METRICS = (
     *(Metric(f"file {side}, {kind}", "lines/s", at_least=2) for side in ("source", "sink") for kind in CONVERTERS),
@@ -48,6 +51,11 @@ METRICS = (
     Metric(FIRST_RECORD, "ms"),
     Metric(CREATED, "ms", at_most=2_000, absolute=True),
     Metric(MEMORY, "MiB"),
+    *(
+        Metric(f"{name}, {kind}", "records/s", at_least=150_000, absolute=True)
+        for name in PLAIN.values()
+        for kind in CONVERTERS
+    ),
     Metric(JDBC_SOURCE, "rows/s"),
     Metric(JDBC_SINK, "rows/s"),
     *(Metric(f"{what}, {how}", "rows/s", at_least=3) for what in CAPTURES for how in TUNED),
@@ -89,6 +97,30 @@ def measure_sink(run: Run, worker: Worker, kind: str) -> None:
     if path.read_bytes() != run.file("lines", run.lines).read_bytes():
         raise RuntimeError(f"{path.name} is not what the source read")
     path.unlink()
+
+
+def measure_plain(run: Run, worker: Worker, kind: str) -> None:
+    """Have a source of a user's own return records one by one, and a sink take them; Apache Kafka has none of these."""
+    short = kind.split()[0].lower()
+    name, records = f"plain-source-{short}", max(20_000, PLAIN_RECORDS * run.lines // LINES)
+    topic = run.topic(name)
+    config = {"connector.class": "plain_connectors.PlainSourceConnector", "topic": name, "records": str(records)}
+    begun = time.monotonic()
+    worker.create(name, config | CONVERTERS[kind])
+    rate = watch(worker, name, lambda: run.end(topic), records, begun).rate
+    run.add(worker, f"{PLAIN['source']}, {kind}", rate)
+    worker.delete(name)
+    name, path = f"plain-sink-{short}", run.folder / f"plain-{short}"
+    config = {"connector.class": "plain_connectors.PlainSinkConnector", "topics": topic.topic, "file": str(path)}
+    begun = time.monotonic()
+    worker.create(name, config | CONVERTERS[kind])
+
+    def taken() -> int:
+        return int(path.read_text() or 0) if path.exists() else 0
+
+    rate = watch(worker, name, taken, records * PLAIN_BYTES, begun).rate
+    run.add(worker, f"{PLAIN['sink']}, {kind}", rate / PLAIN_BYTES)
+    worker.delete(name)
 
 
 def measure_start(run: Run, worker: Worker) -> None:
@@ -172,6 +204,8 @@ def measure(run: Run, worker: Worker) -> None:
         steps: list[tuple[str, Callable[[], None]]] = [("start", lambda: measure_start(run, worker))]
         for side, step in (("source", measure_source), ("sink", measure_sink)):
             steps += [(f"file {side}, {kind}", partial(step, run, worker, kind)) for kind in CONVERTERS]
+        if worker.name == OTTLA:
+            steps += [(f"plain, {kind}", partial(measure_plain, run, worker, kind)) for kind in CONVERTERS]
         steps.append(("memory", lambda: run.add(worker, MEMORY, worker.memory_mib())))
         if worker.name == OTTLA:
             steps.append(("JDBC", lambda: with_postgres(run, worker)))

@@ -26,6 +26,8 @@ docs/connect-benchmark.md`.
 - **Processor time** is of all the worker's processes, the start of connector and task with it, JSON with schemas.
 - **From its connector's creation**: the REST call until the topic has its first record, and all thousand.
 - **Memory** is of all the worker's processes, shared pages counted once (PSS), when they have done all that.
+- **Plain** connectors are of a user's own (`bench/plain_connectors.py`), Ottla's alone: a source whose `poll` returns
+  2,000 records of 99 bytes, and a sink whose `put` looks at each, 400,000 in all.
 - **JDBC** is Ottla's alone: Apache Kafka has no such connectors. A table of 200,000 rows of three columns in
   PostgreSQL, mode `incrementing`; the sink inserts with a primary key.
 - **Captures** are beside Debezium 3.7.0 in Kafka Connect: a table of 500,000 rows of four columns read whole,

@@ -118,6 +118,7 @@ class OttlaConnect(Worker):
             f"bootstrap.servers={self.bootstrap}\nlisteners=http://127.0.0.1:{self.port}\n"
             "key.converter=org.apache.kafka.connect.json.JsonConverter\n"
             "value.converter=org.apache.kafka.connect.json.JsonConverter\n"
+            f"plugin.path={ROOT / 'bench' / 'plain_connectors.py'}\n"
             f"offset.flush.interval.ms=1000\noffset.storage.file.filename={self.folder / 'offsets'}\n"
         )
         path = os.pathsep.join([str(ROOT), str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])

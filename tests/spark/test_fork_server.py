@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -203,8 +204,48 @@ def test_a_sessions_workers_are_forks_and_draw_numbers_of_their_own(spark: Spark
     assert os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable, "the stub is for Spark alone"
 
 
-@pytest.mark.parametrize("module", ["ottla.spark.connect.daemon", "ottla.spark.first_array"])
-def test_pandas_is_brought_in_before_anything_is_forked(module: str) -> None:
+@pytest.mark.parametrize(("module", "expected"), [("ottla.spark.connect.daemon", 0), ("ottla.spark.first_array", 1)])
+def test_pandas_is_brought_in_before_anything_is_forked_or_by_no_fork(module: str, expected: int) -> None:
     pytest.importorskip("pandas")
-    imported = f"import sys, {module}; sys.exit('pandas' not in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", imported], check=False, timeout=100).returncode == 0
+    imported = f"import sys, {module}, pyarrow; pyarrow.array([b'']); sys.exit('pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", imported], check=False, timeout=100).returncode == expected
+
+
+def test_a_task_that_begins_imports_and_looks_for_nothing_more() -> None:
+    program = """
+import importlib.metadata, socket, sys
+import ottla.spark.connect.daemon
+from ottla.spark.connect.executor import plugins_of
+import numpy as np
+def refused(*args, **given): raise AssertionError("each task looks for plugins")
+importlib.metadata.entry_points = refused
+before = set(sys.modules)
+assert plugins_of(()).connector("FileStreamSource")
+assert plugins_of(("/nowhere",)).connector("FileStreamSource")
+socket.getaddrinfo("127.0.0.1", 9092)
+np.ma.masked_array([1])
+print(sorted(set(sys.modules) - before))
+"""
+    found = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=100)
+    assert found.stdout == "[]\n"
+
+
+def test_a_fork_searches_no_archive_of_what_it_has_and_finds_those_of_its_user(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    archive = tmp_path / "ottla_test_archive.zip"
+    with zipfile.ZipFile(archive, "w") as made:
+        made.writestr("ottla_test_archived.py", "WORD = 'found'\n")
+    spark.sparkContext.addPyFile(str(archive))
+
+    def seen(_: int) -> tuple[list[str], str]:
+        import ottla_test_archived
+        import py4j.java_gateway
+        import pyspark.sql.functions
+
+        assert pyspark.sql.functions and py4j.java_gateway
+        places = [Path(each).name for each in sys.path]
+        ours = [each for each in places if each.endswith(".jar") or each.startswith(("pyspark.zip", "py4j-"))]
+        return ours, ottla_test_archived.WORD
+
+    assert spark.sparkContext.parallelize([0], 1).map(seen).collect() == [([], "found")]

@@ -34,7 +34,7 @@ from ottla.spark.private_api.batches import (
 )
 from ottla.spark.private_api.checkpoints import QueryCheckpoint
 from ottla.spark.private_api.expressions import CatalystExpression, resolved_expression
-from ottla.spark.private_api.gateway import forget_gateway, java_reason, launched_by, silence_py4j
+from ottla.spark.private_api.gateway import ask_numpy_alone, forget_gateway, java_reason, launched_by, silence_py4j
 from ottla.spark.private_api.hadoop import HadoopFileSystem
 from ottla.spark.private_api.sessions import executor_slots, is_classic
 from ottla.spark.private_api.workers import by_value, load_worker, pickled
@@ -51,6 +51,31 @@ def test_the_package_admits_the_version_alone_that_these_tests_run_with() -> Non
 
     pins = tomllib.loads(Path("pyproject.toml").read_text())["project"]["optional-dependencies"]["spark"]
     assert f"pyspark=={pyspark.__version__}" in pins
+
+
+# -- values for the JVM
+
+
+def test_a_session_brings_in_neither_pandas_nor_test_tools() -> None:
+    program = """
+import sys
+from ottla.spark.sessions import let_go, session
+spark = session(master="local[1]", registered=False)
+print(spark.sparkContext.parallelize([0], 1).count(), [name for name in ("pandas", "unittest") if name in sys.modules])
+let_go(spark)
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=240)
+    assert done.stdout.strip() == "1 []"
+
+
+def test_numpys_values_go_to_the_jvm_as_before(spark: SparkSession) -> None:
+    import numpy
+    from pyspark.sql import functions
+
+    ask_numpy_alone()
+    ask_numpy_alone()  # twice is as once
+    row = spark.range(1).select(functions.lit(numpy.int64(7)), functions.lit(numpy.array([1, 2], "int32"))).first()
+    assert row is not None and tuple(row) == (7, [1, 2])
 
 
 # -- sessions

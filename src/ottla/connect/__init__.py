@@ -61,7 +61,7 @@ from ottla.connect.herder import (
 from ottla.connect.java_regex import compile_java, replacement_of
 from ottla.connect.log_context import ContextFilter, connector_context
 from ottla.connect.offset_file import OffsetFile
-from ottla.connect.plugins import InstalledPlugin, PluginKind, Plugins, discover
+from ottla.connect.plugins import InstalledPlugin, PluginKind, Plugins, discover, installed_entries
 from ottla.connect.providers import Providers, providers_of
 from ottla.connect.query_sink import (
     Files,
@@ -178,6 +178,7 @@ __all__ = [
     "discover",
     "enriched_def",
     "error_policy",
+    "installed_entries",
     "key_info",
     "of_key",
     "of_value",

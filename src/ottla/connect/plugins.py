@@ -21,7 +21,7 @@ from ottla.connect.api import SinkConnector, SourceConnector
 from ottla.connect.errors import ConnectError
 from ottla.connect.transforms import PREDICATES, TRANSFORMATIONS
 
-__all__ = ["ENTRY_POINTS", "InstalledPlugin", "PluginKind", "Plugins", "discover", "stock_plugins"]
+__all__ = ["ENTRY_POINTS", "InstalledPlugin", "PluginKind", "Plugins", "discover", "installed_entries", "stock_plugins"]
 
 ENTRY_POINTS = "ottla.connect"
 """The group of entry points: each names a plugin's class."""
@@ -177,14 +177,25 @@ def stock_plugins() -> list[InstalledPlugin]:
     return [each for cls in classes for each in _installed(cls, "classpath")]
 
 
-def discover(plugin_path: Sequence[Path] = (), *, more: Iterable[type[Any]] = ()) -> Plugins:
+def installed_entries() -> tuple[metadata.EntryPoint, ...]:
+    """Return the entry points of installed packages; looks into each folder of the path, and loads nothing."""
+    return tuple(metadata.entry_points(group=ENTRY_POINTS))
+
+
+def discover(
+    plugin_path: Sequence[Path] = (),
+    *,
+    more: Iterable[type[Any]] = (),
+    entries: Iterable[metadata.EntryPoint] | None = None,
+) -> Plugins:
     """Load everything that is installed; `more` are classes that the worker brings itself.
 
-    What cannot be loaded is told in `broken` and stops nothing else.
+    What cannot be loaded is told in `broken` and stops nothing else. `entries` are the `installed_entries`, where they are
+    known.
     """
     installed = [*stock_plugins(), *(each for cls in more for each in _installed(cls, "classpath"))]
     broken: list[tuple[str, str]] = []
-    for entry in metadata.entry_points(group=ENTRY_POINTS):
+    for entry in installed_entries() if entries is None else entries:
         _load_entry(entry, installed, broken)
     for folder in plugin_path:
         for path in sorted(folder.iterdir()) if folder.is_dir() else [folder]:

@@ -17,6 +17,7 @@ from ottla.spark.cluster_protection import check_cluster, configured, lacking
 from ottla.spark.fork_server import forked_python
 from ottla.spark.java import find_java
 from ottla.spark.private_api.callbacks import answer_callbacks_by_poll
+from ottla.spark.private_api.gateway import ask_numpy_alone
 from ottla.spark.private_api.local_files import quick_local_files
 from ottla.spark.private_api.sessions import has_context, is_classic
 from ottla.spark.requirements import check_spark
@@ -160,6 +161,7 @@ _counting = threading.Lock()
 
 def _taken(builder: SparkSession.Builder, preload: Sequence[str] | None) -> SparkSession:
     """Return the process's session, and count one user more; who had made it before without us is one, too."""
+    ask_numpy_alone()
     with _counting:
         is_there = has_context()
         with nullcontext() if is_there or preload is None else forked_python(preload):

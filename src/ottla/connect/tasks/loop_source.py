@@ -300,7 +300,7 @@ class SourceLoop:
                 self._idle_s = min(2 * self._idle_s, IDLE_SECONDS_MAX)
             return False
         self._idle_s = IDLE_SECONDS_MIN
-        count = sum(map(_count_of, polled))
+        count = len(polled) if set(map(type, polled)) == {SourceRecord} else sum(map(_count_of, polled))
         self._polled.add(count)
         self._poll_ms.add(1000 * took_s)
         self._metrics.batch_size.add(count)
@@ -362,14 +362,9 @@ class SourceLoop:
     def _add_run(self, run: record_runs.RecordRun) -> None:
         """Gather the rows of a run; counts them in `_sent`."""
         chunk, offsets = self._chunk(run.records[0]), self._offsets
-        keeps = offsets.keeps_records
-        tokens = [
-            offsets.submit(each if keeps else None, each.source_partition, each.source_offset, count=1)
-            for each in run.records
-        ]
+        tokens = offsets.submit_all(run.records)
         chunk.add_all(run.keys, run.values, tokens, headers=run.headers, timestamps=run.timestamps)
-        for each in run.records:
-            offsets.dispatched(each, each.source_partition, each.source_offset)
+        offsets.dispatched_all(run.records)
         self._sent += len(run.records)
 
     def _dropped(self, record: SourceRecord) -> None:

@@ -65,12 +65,17 @@ def _are_alike(part: Sequence[Any]) -> bool:
     if set(map(type, part)) != {SourceRecord}:
         return False
     begin = part[0]
-    headers = begin.headers
-    if begin.topic is None or begin.partition is not None:
+    topic, headers, key_schema, value_schema = begin.topic, begin.headers, begin.key_schema, begin.value_schema
+    if topic is None:
         return False
-    if not all(each.headers is headers for each in part) and any(each.headers for each in part):
-        return False
-    return len({(each.topic, each.partition, id(each.key_schema), id(each.value_schema)) for each in part}) == 1
+    for each in part:
+        if each.topic != topic or each.partition is not None:
+            return False
+        if each.key_schema is not key_schema or each.value_schema is not value_schema:
+            return False
+        if each.headers is not headers and (each.headers or headers):
+            return False
+    return True
 
 
 def _converted(converter: Any, topic: str, schema: Schema | None, values: list[Any]) -> list[bytes | None]:

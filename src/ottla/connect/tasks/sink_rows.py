@@ -1,8 +1,13 @@
-"""What a sink task is given of an answer: columns of a whole block where that goes, else some records one by one."""
+"""What a sink task is given of an answer: columns of a whole block where that goes, else some records.
+
+Records are converted together where nothing about them is special, and one by one elsewhere, where every error has its
+place.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -20,22 +25,42 @@ if TYPE_CHECKING:
 
 __all__ = ["Portion", "RowReader", "raw_records"]
 
+TOGETHER_MIN, TOGETHER_MAX = 32, 2_000
+"""Fewer rows cost less one by one; and so many are converted before the first of them is put."""
 CREATE_TIME, LOG_APPEND_TIME = "CREATE_TIME", "LOG_APPEND_TIME"
 
 
 class Portion:
     """Records to be put in one call, and the offset behind them; `raws` are those of records one by one."""
 
-    __slots__ = ("columns", "next_offset", "partition", "raws", "records", "rows")
+    __slots__ = ("_block", "_raws", "columns", "next_offset", "partition", "records", "rows")
 
-    def __init__(self, partition: TopicPartition, rows: int, next_offset: int) -> None:
-        self.partition, self.rows, self.next_offset = partition, rows, next_offset
+    def __init__(self, partition: TopicPartition, rows: Columns) -> None:
+        self.partition, self.rows, self.next_offset = partition, len(rows), int(rows.offsets[-1]) + 1
         self.columns: SinkColumns | None = None
-        self.records: list[SinkRecord] = []
-        self.raws: list[RawRecord] = []
+        self.records: Sequence[SinkRecord] = ()
+        self._block = rows
+        self._raws: list[RawRecord] | None = None
 
     def __len__(self) -> int:
         return len(self.records) if self.columns is None else len(self.columns)
+
+    @property
+    def raws(self) -> list[RawRecord]:
+        """The records' bytes; made when they are asked for, since most are never reported."""
+        if self._raws is None:
+            self._raws = raw_records(self.partition, self._block)
+        return self._raws
+
+
+class _Ahead(NamedTuple):
+    """Rows of a block that were converted together, before their turn."""
+
+    block: Columns
+    first: int
+    last: int
+    records: list[SinkRecord] | None
+    """None where each has to be converted by itself."""
 
 
 class RowReader:
@@ -45,9 +70,9 @@ class RowReader:
         self._key: Any = equipment.key
         self._value: Any = equipment.value
         self._pipeline, self._poll_records = pipeline, poll_records
-        self._takes_columns = (
-            isinstance(task, ColumnsSinkTask) and not equipment.stages and converts_columns(equipment.value)
-        )
+        self._together = not equipment.stages and converts_columns(equipment.value)
+        self._takes_columns = self._together and isinstance(task, ColumnsSinkTask)
+        self._ahead: _Ahead | None = None
         self._decoder = ColumnDecoder(with_headers=True)
         self._gatherer = Gatherer()
 
@@ -59,18 +84,36 @@ class RowReader:
         if self._takes_columns and answer.row == 0:
             columns = self._columns(answer.partition, block)
             if columns is not None:
-                made = Portion(answer.partition, len(block), int(block.offsets[-1]) + 1)
+                made = Portion(answer.partition, block)
                 made.columns = columns
                 return made
         last = min(answer.row + self._poll_records, len(block))
-        rows = block.rows(answer.row, last)
-        made = Portion(answer.partition, len(rows), int(rows.offsets[-1]) + 1)
-        made.raws = raw_records(answer.partition, rows)
-        for raw in made.raws:
-            record = self._pipeline.record(raw)
-            if record is not None:
-                made.records.append(record)
+        made = Portion(answer.partition, block.rows(answer.row, last))
+        made.records = self._records(made, block, answer.row, last)
         return made
+
+    def _records(self, portion: Portion, block: Columns, first: int, last: int) -> Sequence[SinkRecord]:
+        found = self._converted_together(portion.partition, block, first, last)
+        if found is not None:
+            return found
+        each = map(self._pipeline.record, portion.raws)
+        return [record for record in each if record is not None]
+
+    def _converted_together(
+        self, partition: TopicPartition, block: Columns, first: int, last: int
+    ) -> Sequence[SinkRecord] | None:
+        """Return rows' records, of some that were converted at once; None where they have to be converted one by one."""
+        if not self._together:
+            return None
+        ahead = self._ahead
+        if ahead is None or ahead.block is not block or not ahead.first <= first <= last <= ahead.last:
+            until = min(max(last, first + TOGETHER_MAX), len(block))
+            columns = self._columns(partition, block.rows(first, until)) if until - first >= TOGETHER_MIN else None
+            ahead = _Ahead(block, first, until, None if columns is None else columns.records())
+            self._ahead = ahead
+        if last == len(block):
+            self._ahead = None  # a block need not be kept for what is done
+        return None if ahead.records is None else ahead.records[first - ahead.first : last - ahead.first]
 
     def _columns(self, partition: TopicPartition, block: Columns) -> SinkColumns | None:
         """Return a block as columns, None where it has to be gone through record by record."""

@@ -58,6 +58,14 @@ class SourceOffsets(Protocol):
         """Called when a record was handed to the producer."""
         ...
 
+    def submit_all(self, records: Sequence[SourceRecord]) -> Sequence[Any]:
+        """Called as `submit`, for records that are about to be sent one behind the other."""
+        ...
+
+    def dispatched_all(self, records: Sequence[SourceRecord]) -> None:
+        """Called as `dispatched`, for records that were handed over together."""
+        ...
+
     def dropped(self, record: SourceRecord) -> None:
         """Called when a record was left out; its offset counts as if it had been sent."""
         ...
@@ -145,6 +153,13 @@ class AtLeastOnce:
     def dispatched(self, record: SourceRecord | None, partition: Map, offset: Map | None) -> None:
         """See `SourceOffsets`."""
 
+    def submit_all(self, records: Sequence[SourceRecord]) -> list[Submitted]:
+        """See `SourceOffsets`."""
+        return self._records.submit_all(records)
+
+    def dispatched_all(self, records: Sequence[SourceRecord]) -> None:
+        """See `SourceOffsets`."""
+
     def dropped(self, record: SourceRecord) -> None:
         """See `SourceOffsets`; the task is told at once."""
         self.submit(None, record.source_partition, record.source_offset, count=0)
@@ -165,9 +180,10 @@ class AtLeastOnce:
                 if isinstance(outcome.token.record, SourceBatch):
                     self._loop.commit_batch(outcome.token.record, outcome)
             return
-        for index, token in enumerate(outcome.tokens):
+        for token in outcome.tokens:
             token.left = 0
-            if self._loop.commit_record is not None:
+        if self._loop.commit_record is not None:
+            for index, token in enumerate(outcome.tokens):
                 self._loop.commit_record(
                     token.record, outcome.base_offset + index if outcome.base_offset >= 0 else None
                 )
@@ -277,6 +293,16 @@ class ExactlyOnce:
             self._pending[self._name] = partition, offset
         if record is not None:
             self._end_at(record)
+
+    def submit_all(self, records: Sequence[SourceRecord]) -> Sequence[SourceRecord | None]:
+        """See `SourceOffsets`."""
+        self._rows += len(records)
+        return records if self.keeps_records else [None] * len(records)
+
+    def dispatched_all(self, records: Sequence[SourceRecord]) -> None:
+        """See `SourceOffsets`."""
+        for each in records:
+            self.dispatched(each, each.source_partition, each.source_offset)
 
     def dropped(self, record: SourceRecord) -> None:
         """See `SourceOffsets`; the task is told once what the record was in is committed."""

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
-from ottla.connect import Plugins, discover, storage
+from ottla.connect import Plugins, discover, installed_entries, storage
 from ottla.connect.tasks import Dial, RemotePort, TaskSpec, run_task
 from ottla.spark.connect.installed import INSTALLED
 
-__all__ = ["OnExecutor", "plugins_of", "run_here"]
+__all__ = ["OnExecutor", "entries_here", "plugins_of", "run_here"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,16 @@ def run_here(
 @cache
 def plugins_of(plugin_path: tuple[str, ...]) -> Plugins:
     """Return the plugins of this process, loaded once."""
-    return discover([Path(each) for each in plugin_path], more=INSTALLED)
+    return discover([Path(each) for each in plugin_path], more=INSTALLED, entries=entries_here())
+
+
+@cache
+def entries_here() -> tuple[EntryPoint, ...]:
+    """Return the entry points of this process's packages, looked for once.
+
+    Spark's daemon looks before it forks. It does not load them: a plugin may start threads while it is imported.
+    """
+    return installed_entries()
 
 
 class _Levels:

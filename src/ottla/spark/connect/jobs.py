@@ -24,6 +24,7 @@ from ottla.spark.private_api.sessions import executor_slots
 from ottla.spark.sessions import let_go, register, session
 
 if TYPE_CHECKING:
+    from pyspark import RDD
     from pyspark.sql import SparkSession
 
 __all__ = ["MASTER_SETTING", "Jobs", "SparkJobs", "ThreadJobs", "spark_settings"]
@@ -38,6 +39,9 @@ _LATE_COMPILER = (
 )
 """Java's thorough compiler at ten times its own thresholds: a start is over before (measured: 7.0 processor seconds of the
 JVM until tasks could run without this, 5.0 s with it), and what query sinks do for long is compiled by it all the same."""
+_SMALL_HEAP = "-Xms48m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40"
+"""A heap that begins with what a driver of tasks needs (46 MiB live) and grows with what query sinks make of it: Java's own
+start is a 64th of the machine's memory, whose young generation is filled before anything is looked through."""
 _SETTINGS: Mapping[str, str] = {
     **_KILL,
     "spark.sql.shuffle.partitions": "2",
@@ -48,7 +52,7 @@ _SETTINGS: Mapping[str, str] = {
     # How long a standalone cluster's driver waits, after an executor's connection has ended, for the master to say why.
     "spark.standalone.executorRemoveDelayOnDisconnection": "1s",
     "spark.driver.memory": "512m",
-    "spark.driver.extraJavaOptions": f"-Xrs -XX:+UseSerialGC -XX:-UsePerfData {_LATE_COMPILER}",
+    "spark.driver.extraJavaOptions": f"-Xrs -XX:+UseSerialGC -XX:-UsePerfData {_SMALL_HEAP} {_LATE_COMPILER}",
 }
 STARTS_MAX = 3
 """How often a session is started whose JVM ends before it is there, and a Python process that ends before it is ready."""
@@ -115,6 +119,8 @@ class SparkJobs:
         self._is_elastic = self._settings.get("spark.dynamicAllocation.enabled", "").lower() == "true"
         self.spark: SparkSession | None = None
         self._is_warm, self._warming = False, threading.Lock()
+        self._row: RDD[int] | None = None
+        """One row in one partition, of which each task's job is made."""
         self._is_over, self._reviving = False, threading.Lock()
         self._launch = Launch()
         self._plugin_path = [Path(each.strip()) for each in worker.get("plugin.path", "").split(",") if each.strip()]
@@ -182,7 +188,8 @@ class SparkJobs:
             context.setJobGroup("warming up", "warming up")
             if not self.local:
                 ship_ottla(spark)
-            context.parallelize([0], 1).map(_warm).collect()
+            self._row = context.parallelize([0], 1)
+            self._row.map(_warm).collect()
             self._is_warm = True
 
     def run(self, spec: TaskSpec, dial: Dial, levels: Mapping[str, int]) -> str | None:
@@ -193,7 +200,7 @@ class SparkJobs:
             return _words(error)
         own = {key: value for key, value in spec.connector_config.items() if value is not None}
         try:
-            check_cluster(self.master, secured_part(own), spark.sparkContext.getConf().get)
+            check_cluster(self.master, secured_part(own), lambda key: spark.sparkContext.getConf().get(key))
         except ConfigError as error:
             return str(error)
         plugins = self._plugins or plugins_of(spec.plugin_path)
@@ -204,7 +211,8 @@ class SparkJobs:
         try:
             self._warm_up(spark)
             context.setJobGroup(dial.attempt, f"[{spec.task.connector}|task-{spec.task.task}]", interruptOnCancel=True)
-            context.parallelize([0], 1).mapPartitions(function).collect()
+            assert self._row is not None, "a session that is warm has it"
+            self._row.mapPartitions(function).collect()
         except Exception as error:  # Py4J's errors, and whatever the executor's end raised
             return _words(error)
         return None
