@@ -17,7 +17,7 @@ from tests.streams.java.cases import cases
 
 SAMPLE = 200
 SAMPLE_OF_EVERY_RUN = 40
-"""Of everything that is there in equal steps, so that it has each kind of case too."""
+"""Those of its own with each format, refused ones among them, and the others in longer steps."""
 FIRST_SEED = 500
 HEAD_OF_FORMAT = (
     "CREATE STREAM S (K STRING KEY, V BIGINT, D DECIMAL(6, 2)) WITH (KAFKA_TOPIC='in', VALUE_FORMAT='{format}');"
@@ -61,10 +61,12 @@ def given() -> Iterator[tuple[str, str, Iterable[Mapping[str, Any]]]]:
 
 
 def suite(folder: Path, sample: int) -> int:
-    """Write a sample of so many cases; returns how many it has."""
+    """Write a sample of so many cases, all of this file's own among them; returns how many it has."""
     every = list(given())
-    step = len(every) / sample
-    chosen = every if step <= 1 else [every[int(number * step)] for number in range(sample)]
+    own = len(FORMATS) * len(OTHERS)
+    step = (len(every) - own) / (sample - own)
+    assert step >= 1, f"there are {len(every)} cases"
+    chosen = every[:own] + [every[own + int(number * step)] for number in range(sample - own)]
     for number, (name, text, inputs) in enumerate(chosen):
         case = folder / f"{number:03} {name.replace('/', ' ')}"
         case.mkdir(parents=True)
