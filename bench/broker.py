@@ -62,7 +62,7 @@ class Topic:
         self._admin = AdminClient({"bootstrap.servers": system.bootstrap})
 
     def __enter__(self) -> str:
-        from confluent_kafka.admin import NewTopic
+        from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
         self._admin.create_topics([NewTopic(self.name, PARTITIONS, 1)])[self.name].result(30)
         return self.name
@@ -93,9 +93,9 @@ def produce_case(name: str, requests: int, targets: dict[str, float], **shape: f
             way = {"port": system.port, **system.loads}
             load = {"kind": "produce", **way, "topic": topic, "connections": PARTITIONS, **shape}
             brief = {**load, "seconds": shape.get("seconds", 0.0) / 10}
-            generate(Load(**brief, requests=max(64, requests // 10)))  # type: ignore[arg-type]
+            generate(Load(**brief, requests=max(64, requests // 10)))
             before = system.cpu_seconds()
-            found = generate(Load(**load, requests=requests))  # type: ignore[arg-type]
+            found = generate(Load(**load, requests=requests))
             used = system.cpu_seconds() - before
         if small:
             return {name: found["requests"] / found["seconds"], cpu: used / found["requests"] * 100_000}
@@ -119,11 +119,11 @@ def fetch_case(name: str, fetch_bytes: int, total: int, targets: dict[str, float
             generate(fill)
             load = {"kind": "fetch", **common, **system.loads, "fetch_bytes": fetch_bytes}
             requests = int(total * 0.9) // max(fetch_bytes, 16384)
-            generate(Load(**load, requests=min(64, requests)))  # type: ignore[arg-type]
+            generate(Load(**load, requests=min(64, requests)))
             if seconds:
                 load["seconds"], requests = seconds, REQUESTS_MAX
             before = system.cpu_seconds()
-            found = generate(Load(**load, requests=requests))  # type: ignore[arg-type]
+            found = generate(Load(**load, requests=requests))
             used = system.cpu_seconds() - before
         return {name: found["bytes"] / 1e6 / found["seconds"], cpu: used / (found["bytes"] / GB)}
 

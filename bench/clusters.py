@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from ottla.base import OttlaError
 from ottla.cli.local.cluster import LocalCluster
@@ -90,11 +90,12 @@ class Cluster:
 
     def cpu_seconds(self) -> float:
         """Return the processor time of all nodes that run, their worker processes included."""
-        return sum(each.user + each.system for each in (process.cpu_times() for process in self._processes()))
+        times = (process.cpu_times() for process in self._processes())
+        return float(sum(each.user + each.system for each in times))
 
     def memory_mib(self) -> float:
         """Return the resident memory of all nodes."""
-        return sum(process.memory_info().rss for process in self._processes()) / (1 << 20)
+        return float(sum(process.memory_info().rss for process in self._processes()) / (1 << 20))
 
     def _processes(self) -> Iterator[psutil.Process]:
         for pid in self.pids().values():

@@ -125,9 +125,14 @@ def texts(data: bytes, bounds: NDArray[np.int32]) -> Iterator[bytes]:
     return (data[first:last] for first, last in zip(places[0::2], places[1::2], strict=True))
 
 
-def java_load(system: System, topic: str, records: int) -> float | None:
-    """Return the seconds for which Kafka's own Java consumer fetches the same, as its performance tool counts them."""
+def java_load(system: System, topic: str, records: int) -> float:
+    """Return the seconds for which Kafka's own Java consumer fetches the same, as its performance tool counts them.
+
+    Raises RuntimeError where the tool prints no figures.
+    """
     options = ["--bootstrap-server", system.bootstrap, "--num-records", str(records * 9 // 10), "--hide-header"]
     result = peer.tool("consumer-perf", "--topic", topic, *options, timeout=LOAD_SECONDS_MAX, flags=peer.FULL_SPEED)
     lines = [line.split(",") for line in result.stdout.splitlines() if line.count(",") >= FETCH_RATE_COLUMN]
-    return int(re.sub(r"\D", "", lines[-1][FETCH_TIME_COLUMN])) / 1000 if lines else None
+    if not lines:
+        raise RuntimeError(f"Kafka's performance tool has printed no figures: {result.stdout[-500:]}")
+    return int(re.sub(r"\D", "", lines[-1][FETCH_TIME_COLUMN])) / 1000

@@ -35,20 +35,23 @@ def crowd_cases(fresh: Callable[[str, Path], System], *, scale: float) -> list[C
     }
     units = {"create": "s", "writable": "s", "start": "s", "memory": "MiB", "p50": "ms", "p99": "ms", "crowd": "MiB"}
 
+    def size(full: int) -> int:
+        return max(1, int(full * scale))
+
     def run(system: System) -> dict[str, float]:
         other = fresh(system.name, Path(mkdtemp(prefix="ottla-bench-")))
         try:
             other.start()
-            topics = max(1, int(PARTITIONS * scale) // TOPIC_PARTITIONS)
-            took = create(other, topics, TOPIC_PARTITIONS)
+            partitions = min(TOPIC_PARTITIONS, size(PARTITIONS))
+            took = create(other, size(PARTITIONS) // partitions, partitions)
             found = dict(zip((names["create"], names["writable"]), took, strict=True))
             other.halt()
             started = time.perf_counter()
             other.start()
             found |= {names["start"]: time.perf_counter() - started, names["memory"]: other.memory_mib()}
             common = {"kind": "crowd", "port": other.port, "topic": "many-0", "batch_bytes": 170, "rate": RATE}
-            generate(Load(**common, connections=BUSY, requests=2_000))  # type: ignore[arg-type]
-            load = Load(**common, connections=BUSY, idle=IDLE, requests=int(15_000 * scale))  # type: ignore[arg-type]
+            generate(Load(**common, connections=size(BUSY), requests=size(2_000)))  # type: ignore[arg-type]
+            load = Load(**common, connections=size(BUSY), idle=size(IDLE), requests=size(15_000))  # type: ignore[arg-type]
             measured = generate(load)
             found |= {names[each]: measured[each] for each in ("p50", "p99")}
             return {**found, names["crowd"]: other.memory_mib()}

@@ -310,7 +310,8 @@ def crowd(load: Load) -> dict[str, Any]:
     for connection in busy:
         connection.send(request)
         await_burst(connection, 1, error_position(load))
-    found, cpu = [], time.process_time()
+    found: list[float] = []
+    cpu = time.process_time()
     with selectors.DefaultSelector() as selector:
         for connection in busy:
             selector.register(connection, selectors.EVENT_READ)

@@ -113,4 +113,4 @@ def main(rounds: int, rows: int) -> None:
 
 
 if __name__ == "__main__":
-    main(*(int(each) for each in (*sys.argv[1:3], *(ROUNDS, ROWS)[len(sys.argv) - 1 :])))
+    main(*(int(each) for each in (*sys.argv[1:3], *map(str, (ROUNDS, ROWS)[len(sys.argv) - 1 :]))))

@@ -263,7 +263,11 @@ def _busy_seconds() -> float:
 
 def run_family(family: Family, names: list[str], modes: list[str], only: str | None = None) -> list[Row]:
     """Run the wanted cases of a family on every system in turn, round by round."""
-    cases = [case for case in family.cases if any(wanted(each.name, only) for each in (case, *case.metrics))]
+    cases = [
+        case
+        for case in family.cases
+        if wanted(case.name, only) or any(wanted(each.name, only) for each in case.metrics)
+    ]
     rows: list[Row] = []
     with ExitStack() as stack:
         if cases:

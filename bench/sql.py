@@ -174,7 +174,10 @@ class Bench:
         producer.flush(60)
         self.server.wait_rows(f"SELECT * FROM {name} WHERE ID = 'key-1';")
         connection = self.server.connection()
-        ask = lambda: asked(connection, f"SELECT * FROM {name} WHERE ID = 'key-{random.randrange(self._keys)}';")  # noqa: E731
+
+        def ask() -> bytes:
+            return asked(connection, f"SELECT * FROM {name} WHERE ID = 'key-{random.randrange(self._keys)}';")
+
         for _ in range(200):
             ask()
         before, taken = self.server.cpu_seconds(), []

@@ -81,11 +81,11 @@ class Server:
 
     def all_cpu_seconds(self) -> float:
         """Return the processor time of the server, its JVM and its hosts."""
-        return sum(each.cpu_times().user + each.cpu_times().system for each in self.processes())
+        return float(sum(each.cpu_times().user + each.cpu_times().system for each in self.processes()))
 
     def memory_mib(self) -> float:
         """Return the memory of all of them, what they share counted once."""
-        return sum(each.memory_full_info().pss for each in self.processes()) / (1 << 20)
+        return float(sum(each.memory_full_info().pss for each in self.processes()) / (1 << 20))
 
 
 @contextmanager

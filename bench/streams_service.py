@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -137,7 +138,7 @@ def _processes() -> list[psutil.Process]:
 
 
 def _processor_seconds() -> float:
-    return sum(each.cpu_times().user + each.cpu_times().system for each in _processes())
+    return float(sum(each.cpu_times().user + each.cpu_times().system for each in _processes()))
 
 
 def _produce(bootstrap: str, topic: str, count: int) -> None:
@@ -203,9 +204,7 @@ def main(argv: list[str]) -> int:
         f"{MANY} applications of 10 records/s": lambda bench: many(bench, 10),
         "killed host": killed,
         **{
-            f"latency, {plan}, {guarantee}": lambda bench, plan=plan, guarantee=guarantee: latency(
-                bench, plan, guarantee
-            )
+            f"latency, {plan}, {guarantee}": partial(latency, plan=plan, guarantee=guarantee)
             for guarantee in guarantees
             for plan in ("map", "windows")
         },

@@ -88,7 +88,7 @@ class System:
 
     def memory_mib(self) -> float:
         """Return resident memory, worker processes included."""
-        return sum(process.memory_info().rss for process in self._tree()) / (1 << 20)
+        return float(sum(process.memory_info().rss for process in self._tree()) / (1 << 20))
 
 
 class Kafka(System):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from random import SystemRandom
@@ -86,6 +87,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
     with for_all_tests(tmp_path_factory.mktemp("spark")) as session:
         yield session
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Look no more through what is collected: simulations collect garbage after each world, and it cost them a second."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

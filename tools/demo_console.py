@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 TOPICS = {
     "orders": 6,
@@ -268,15 +268,15 @@ def main() -> int:
                 lambda: read(bootstrap, ended, group="recommendations", topic="clicks", per_s=1000),
             ]
             threads = [threading.Thread(target=each) for each in work]
-            for each in threads:
-                each.start()
+            for thread in threads:
+                thread.start()
             print(
                 f"console {link}\nThe brokers are at {bootstrap}, the registry at {url}. Ctrl+C ends it all.",
                 flush=True,
             )
             ended.wait()
-            for each in threads:
-                each.join(40)
+            for thread in threads:
+                thread.join(40)
         finally:
             for process in reversed(processes):
                 process.terminate()

@@ -272,8 +272,8 @@ def describe(struct: Struct, facts: dict[str, Any] | None) -> str:
         return f"What {first} and {len(others)} more hold." if others else f"What {first} holds."
     kind = facts["type"]
     key = facts.get("apiKey")
-    first, last = valid_versions(facts)
-    versions = f"versions {first} to {last}" if last >= 0 else "no version is left"
+    oldest, last = valid_versions(facts)
+    versions = f"versions {oldest} to {last}" if last >= 0 else "no version is left"
     return f"Kafka's {struct.name} ({kind}{f', key {key}' if key is not None else ''}; {versions})."
 
 

@@ -95,7 +95,7 @@ def made(name: str, *, root: Path = ROOT) -> list[Path]:
 
 def main(argv: list[str]) -> int:
     """Make the files that one name asks for, and say what comes next."""
-    return make_files("new-api", lambda: made(argv[0] if argv else ""), walk="A Kafka API")
+    return int(make_files("new-api", lambda: made(argv[0] if argv else ""), walk="A Kafka API"))
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ def made(noun: str, what: str, *, root: Path = ROOT) -> list[Path]:
 def main(argv: list[str]) -> int:
     """Make the files that one name asks for, and say what comes next."""
     what = " ".join(argv[1:]).rstrip(".") or "say what it does"
-    return make_files("new-command", lambda: made(argv[0] if argv else "", what), walk="A command")
+    return int(make_files("new-command", lambda: made(argv[0] if argv else "", what), walk="A command"))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from tests.ports import free_port
 
@@ -209,9 +210,9 @@ class PostgresServer:
             raise RuntimeError(missing() or "PostgreSQL's programs were not found")
         return folder / name
 
-    def _as_user(self) -> dict[str, object]:
+    def _as_user(self) -> dict[str, Any]:
         user = _unprivileged()
-        common: dict[str, object] = {"cwd": self.folder}
+        common: dict[str, Any] = {"cwd": self.folder}
         return common if user is None else {**common, "user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
 
 

@@ -48,7 +48,9 @@ all_tests() {
   return $status
 }
 
+unset PYTHONDONTWRITEBYTECODE  # each process would rewrite every test's asserts, and each start of a server compile anew
 .venv/bin/python tools/compile_hot.py --drop-stale
+[ $# -gt 0 ] || .venv/bin/python tools/rewrite_asserts.py tests
 all_tests "$@" 2>&1 | tee "$OUTPUT"
 status=${PIPESTATUS[0]}
 [ "$status" = 0 ] || .venv/bin/python tools/what_failed.py "$OUTPUT" "$HUNG_TESTS"

@@ -10,6 +10,7 @@ from pathlib import Path
 from random import SystemRandom
 from typing import Any, TypeVar
 
+from ottla.base import Millis, Offset
 from ottla.broker import Node, SystemClock, ThreadsAndProcess
 from ottla.broker.services import Services
 from ottla.config import BrokerConfig
@@ -72,7 +73,7 @@ async def delete_topic(client: NodeClient, topic: str = "t") -> None:
 def batch(*values: bytes | None, codec: Codec = Codec.NONE, timestamp: int = NOW_MS, **fields: Any) -> bytes:
     """Build a record batch of these values, without keys."""
     records = [
-        Record(offset=at, timestamp=timestamp + at, key=None, value=value, headers=())
+        Record(offset=Offset(at), timestamp=Millis(timestamp + at), key=None, value=value, headers=())
         for at, value in enumerate(values)
     ]
     return bytes(build_batch(records, codec=codec, **fields))

@@ -1,4 +1,4 @@
-"""`ottla sql test --suite --engine spark`: a sample of 200 cases gives what Python's engine gives, record by record."""
+"""`ottla sql test --suite --engine spark`: a sample of cases gives what Python's engine gives, record by record."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from tests.sql.testing.test_joins_as_java import NAMES, statements
 from tests.streams.java.cases import cases
 
 SAMPLE = 200
+SAMPLE_OF_EVERY_RUN = 40
+"""Those of its own with each format, refused ones among them, and the others in longer steps."""
 FIRST_SEED = 500
 HEAD_OF_FORMAT = (
     "CREATE STREAM S (K STRING KEY, V BIGINT, D DECIMAL(6, 2)) WITH (KAFKA_TOPIC='in', VALUE_FORMAT='{format}');"
@@ -58,11 +60,13 @@ def given() -> Iterator[tuple[str, str, Iterable[Mapping[str, Any]]]]:
                 yield f"{case['name']} {case['seed']}", statements(group, case), inputs
 
 
-def suite(folder: Path) -> int:
-    """Write the sample; returns how many cases it has."""
+def suite(folder: Path, sample: int) -> int:
+    """Write a sample of so many cases, all of this file's own among them; returns how many it has."""
     every = list(given())
-    step = len(every) / SAMPLE
-    chosen = every if step <= 1 else [every[int(number * step)] for number in range(SAMPLE)]
+    own = len(FORMATS) * len(OTHERS)
+    step = (len(every) - own) / (sample - own)
+    assert step >= 1, f"there are {len(every)} cases"
+    chosen = every[:own] + [every[own + int(number * step)] for number in range(sample - own)]
     for number, (name, text, inputs) in enumerate(chosen):
         case = folder / f"{number:03} {name.replace('/', ' ')}"
         case.mkdir(parents=True)
@@ -79,8 +83,9 @@ def lines(folder: Path, engine: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.spark
-def test_a_sample_of_cases_gives_the_same_records_in_sparks_tasks(tmp_path: Path) -> None:
-    assert suite(tmp_path) == SAMPLE
+@pytest.mark.parametrize("sample", [SAMPLE_OF_EVERY_RUN, pytest.param(SAMPLE, marks=pytest.mark.slow)])
+def test_a_sample_of_cases_gives_the_same_records_in_sparks_tasks(tmp_path: Path, sample: int) -> None:
+    assert suite(tmp_path, sample) == sample
     python, spark = lines(tmp_path, "python"), lines(tmp_path, "spark")
     assert {each["status"] for each in python} == {"done", "refused"}
     assert [each["case"] for each in spark] == [each["case"] for each in python]

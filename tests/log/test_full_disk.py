@@ -116,7 +116,7 @@ def test_a_log_goes_on_after_a_full_disk(tmp_path: Path, prepare: Callable[[Log]
                 refused += 1
         assert refused == 3
         assert everything(log) == [b"%d" % each for each in range(done)]
-        disk.room = None
+        disk.room, first = None, log
         if reopen:
             log = opened(disk, folder, clean=False)
         for number in range(done, done + 12):
@@ -127,6 +127,8 @@ def test_a_log_goes_on_after_a_full_disk(tmp_path: Path, prepare: Callable[[Log]
         log.flush()
         again = opened(disk, folder, clean=False)
         assert everything(again) == [b"%d" % each for each in range(done + 12)]
+        for each in {first, log, again}:
+            each.close()  # indexes are kept by their module, and keep their disk's files open
 
 
 def test_a_flush_without_room_for_the_small_files_may_be_tried_again(tmp_path: Path) -> None:

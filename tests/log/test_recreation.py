@@ -157,6 +157,7 @@ def test_a_log_is_not_made_before_the_checkpoints_have_forgotten_the_one_before(
             assert (killed.log_start_offset, killed.log_end_offset) == (0, 5), f"{kind} at {number}"
             killed.abandon()
             log_dir.delete_log(KEY, unique="x", now_ms=NOW, delay_ms=0)
+            assert log_dir.take_doomed(NOW)  # whose files are closed with that
     log_dir.release()
 
 

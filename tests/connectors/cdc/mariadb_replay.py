@@ -31,6 +31,7 @@ def connected(server: MariaDbServer, database: str | None = None) -> pymysql.Con
         database=database,
         charset="utf8mb4",
         autocommit=True,
+        ssl_disabled=True,  # else the driver reads all authorities of the system first
     )
 
 

@@ -49,8 +49,17 @@ def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return str(request.param)
 
 
+@pytest.mark.parametrize(
+    ("memory", "has_metadata"),
+    [
+        ("in memory", "false"),
+        ("read again", "true"),
+        pytest.param("in memory", "true", marks=pytest.mark.slow),  # each of these values is in one of those
+        pytest.param("read again", "false", marks=pytest.mark.slow),
+    ],
+    indirect=["memory"],
+)
 @pytest.mark.usefixtures("memory")
-@pytest.mark.parametrize("has_metadata", ["false", "true"])
 def test_a_prepared_transaction_is_told_at_its_commit_and_never_where_it_is_rolled_back(
     server: MariaDbServer, database: str, tmp_path: Path, has_metadata: str
 ) -> None:
@@ -80,8 +89,9 @@ def test_a_prepared_transaction_is_told_at_its_commit_and_never_where_it_is_roll
         assert changes(left) == changes(found[stored:]), cut
 
 
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_whatever_poll_was_the_last_nothing_comes_twice_and_nothing_is_missing(
-    server: MariaDbServer, database: str, tmp_path: Path
+    server: MariaDbServer, database: str, tmp_path: Path, every: int
 ) -> None:
     """As with exactly-once, where the records of a poll are there even if none of them has an offset."""
     store, history = Store(), tmp_path / "history"
@@ -101,7 +111,7 @@ def test_whatever_poll_was_the_last_nothing_comes_twice_and_nothing_is_missing(
     task.stop()
     kinds = Counter(str(each.topic).rpartition(".")[2] for each in whole)
     assert kinds["transaction"] == 10 and kinds["t"] == 10 and kinds["made"] == 1
-    for cut in range(len(whole)):
+    for cut in range(0, len(whole), every):
         again, found = Store(), list[SourceRecord]()
         again.offsets = dict(store.offsets)
         task = begun(server, history, again, **settings)
