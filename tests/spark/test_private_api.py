@@ -15,6 +15,7 @@ import tomllib
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -76,6 +77,14 @@ def test_numpys_values_go_to_the_jvm_as_before(spark: SparkSession) -> None:
     ask_numpy_alone()  # twice is as once
     row = spark.range(1).select(functions.lit(numpy.int64(7)), functions.lit(numpy.array([1, 2], "int32"))).first()
     assert row is not None and tuple(row) == (7, [1, 2])
+
+
+def test_while_another_thread_imports_numpy_no_value_is_one_of_its(monkeypatch: pytest.MonkeyPatch) -> None:
+    from py4j.protocol import INPUT_CONVERTER
+
+    ask_numpy_alone()
+    monkeypatch.setitem(sys.modules, "numpy", ModuleType("numpy"))
+    assert not any(each.can_convert("text") for each in INPUT_CONVERTER)
 
 
 # -- sessions

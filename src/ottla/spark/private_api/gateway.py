@@ -70,9 +70,9 @@ class _OfNumpy:
     def can_convert(self, value: Any) -> bool:
         """Return whether this is for the converter; what is no value of NumPy's is not."""
         numpy = sys.modules.get("numpy")
-        if numpy is None or not isinstance(value, (numpy.generic, numpy.ndarray)):
-            return False
-        return bool(self._converter.can_convert(value))
+        types = tuple(filter(None, (getattr(numpy, name, None) for name in ("generic", "ndarray"))))
+        # while another thread imports NumPy it is there without its types, and there is no value of them
+        return isinstance(value, types) and bool(self._converter.can_convert(value))
 
     def convert(self, value: Any, gateway_client: Any) -> Any:
         """See Py4J."""
