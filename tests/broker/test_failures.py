@@ -15,7 +15,9 @@ import pytest
 
 from ottla.base import ErrorCode, MissingFileError, StorageError
 from ottla.broker import Node
+from ottla.broker.replicas import housekeeping
 from ottla.broker.replicas.local_partition import LocalPartition
+from ottla.log import LogDir
 from ottla.wire import Record, build_batch, crc32c, iter_records
 from ottla.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
@@ -544,6 +546,44 @@ def test_one_log_whose_retention_fails_keeps_no_other_from_its_own(
             monkeypatch.setattr(LocalPartition, "housekeep", housekeep)
             await client.node.housekeeping.retain()
             assert seen == ["t", "u"]
+
+    run(test)
+
+
+def test_watermarks_are_gathered_between_requests_those_of_offline_partitions_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten thousand of them held the loop for a tenth of a second, every five."""
+    turns, at_the_write = 0, 0
+    real = LogDir.write_high_watermarks
+
+    def write(self: LogDir, found: Any) -> None:
+        nonlocal at_the_write
+        at_the_write = turns
+        real(self, found)
+
+    async def test() -> None:
+        nonlocal turns
+        async with running_node(tmp_path) as client:
+            await filled(client)
+            partitions = len([held(client), held(client, "u")])
+
+            async def others() -> None:
+                nonlocal turns
+                while True:
+                    turns += 1
+                    await asyncio.sleep(0)
+
+            with monkeypatch.context() as patched:
+                patched.setattr(housekeeping, "SLICE_S", -1.0)
+                patched.setattr(LocalPartition, "is_offline", True)
+                patched.setattr(LogDir, "write_high_watermarks", write)
+                task = asyncio.create_task(others())
+                await client.node.housekeeping.store_high_watermarks()
+                task.cancel()
+            assert at_the_write >= partitions > 1
+            kept = (tmp_path / "replication-offset-checkpoint").read_text().splitlines()
+            assert {f"t 0 {held(client).replica.high_watermark}", "u 0 1"} <= set(kept)
 
     run(test)
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
-from ottla.base import Clock, KafkaError, Offload, StorageError
+from ottla.base import Clock, KafkaError, Offload, StorageError, TopicPartition
 from ottla.broker.configuration import Configuration
 from ottla.broker.replicas.failures import Cost
 from ottla.broker.replicas.local_partition import LocalPartition
@@ -20,7 +20,7 @@ from ottla.broker.replicas.log_cleaner import LogCleaner
 from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.replicas.storage import Storage
 from ottla.config import BrokerSettings
-from ottla.log import LogDir
+from ottla.log import Log, LogDir
 
 __all__ = ["Housekeeping"]
 
@@ -116,14 +116,14 @@ class Housekeeping:
                 log.exception("Housekeeping has failed, and goes on")
             self._schedule(duty)
 
-    async def _sliced(self) -> AsyncIterator[LocalPartition]:
-        """Yield every partition that is online, letting requests have their turn after each slice of time."""
+    async def _sliced(self, *, with_offline: bool = False) -> AsyncIterator[LocalPartition]:
+        """Yield every partition that is online, or all, letting requests have their turn after each slice of time."""
         until_s = self._loop.time() + SLICE_S
         for partition in self._partitions:
             if self._loop.time() >= until_s:
                 await asyncio.sleep(0)
                 until_s = self._loop.time() + SLICE_S
-            if not partition.is_offline:
+            if with_offline or not partition.is_offline:
                 yield partition
 
     # -- duties: each also when it is asked for
@@ -174,8 +174,11 @@ class Housekeeping:
 
     async def store_high_watermarks(self) -> None:
         """Write how far each partition is committed (`replication-offset-checkpoint`)."""
-        offsets = {each.path: self._partitions.high_watermarks(each) for each in self._storage.online}
-        await self._each_directory(lambda log_dir: log_dir.write_high_watermarks(offsets.get(log_dir.path, {})))
+        offsets: dict[LogDir, dict[TopicPartition, tuple[Log, int]]] = {each: {} for each in self._storage.online}
+        async for each in self._sliced(with_offline=True):
+            if each.log_dir in offsets:
+                offsets[each.log_dir][each.key] = each.log, each.replica.high_watermark
+        await self._each_directory(lambda log_dir: log_dir.write_high_watermarks(offsets.get(log_dir, {})))
 
     async def delete(self) -> None:
         """Remove the folders of deleted partitions whose delay is over; what had no room before is tried again."""
