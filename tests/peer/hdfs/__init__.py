@@ -2,62 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests import peer
+from tests.peer.minicluster import MiniCluster
 
 __all__ = ["fetch", "missing", "running_hdfs"]
 
-_HERE = Path(__file__).parent
-
-
-def _jars() -> Path:
-    return peer.cache() / "hdfs"
-
-
-def missing() -> str | None:
-    """Return one line that says why HDFS cannot run here, or None where it can."""
-    if shutil.which("java") is None:
-        return "Hadoop's minicluster is absent: no java on PATH"
-    if not any(_jars().glob("hadoop-client-minicluster-*.jar")):
-        return "Hadoop's minicluster is absent: `make peer` fetches its jars with Maven"
-    return None
-
-
-def fetch() -> None:
-    """Resolve the jars once, 90 MB; raises CalledProcessError when Maven fails, FileNotFoundError without Maven."""
-    if any(_jars().glob("hadoop-client-minicluster-*.jar")):
-        return
-    command = ["mvn", "-q", "-B", "-f", str(_HERE / "pom.xml"), "dependency:copy-dependencies"]
-    subprocess.run([*command, f"-DoutputDirectory={_jars()}"], check=True)
+_CLUSTER = MiniCluster("HDFS", Path(__file__).parent, "MiniHdfs.java", "-Xmx512m", stop_seconds_max=30)
+fetch, missing = _CLUSTER.fetch, _CLUSTER.missing
 
 
 @contextmanager
 def running_hdfs(folder: Path) -> Iterator[str]:
     """Run HDFS with its data under a folder until the block ends; yields its address, `hdfs://localhost:PORT`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    flags = ["-Xmx512m", "-XX:TieredStopAtLevel=1"]
-    command = ["java", *flags, "-cp", f"{_jars()}/*", str(_HERE / "MiniHdfs.java"), str(folder)]
-    with (folder / "hdfs.err").open("wb") as errors:
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=folder
-        )
-    assert process.stdin is not None and process.stdout is not None
-    try:
-        for line in process.stdout:
-            if line.startswith("ready "):
-                break
-        else:
-            raise RuntimeError(f"HDFS did not start: {(folder / 'hdfs.err').read_text()[-2000:]}")
-        yield line.split()[1]
-    finally:
-        process.stdin.close()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    with _CLUSTER.running(folder) as ready:
+        yield ready.split()[1]
