@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,9 @@ from ottla.mirror import (
 from ottla.mirror.own_classes import admin_class, group_filter, policy_of, property_filter, topic_filter
 from ottla.mirror.policies import HOPS_MAX, is_cycle
 from ottla.mirror.source import MirrorSourceConnector
+from ottla.security import Acl, AclFilter, Operation, PatternType, PermissionType, Resource
 from tests.connect.whole import running_connect
-from tests.mirror.test_mirroring import CONVERTERS, create, flow, make, read, values, write
+from tests.mirror.test_mirroring import CONVERTERS, WITH_ACLS, create, flow, make, read, values, write
 from tests.server import Server, running_server
 from tests.waiting import until
 
@@ -96,6 +98,15 @@ class Told(ForwardingAdmin):
     def alter_consumer_group_offsets(self, group, offsets):
         self._tell(f"offsets {group}")
         super().alter_consumer_group_offsets(group, offsets)
+
+
+class Platform(Told):
+    """Has entries of access made elsewhere, which takes it two tries, and makes none itself."""
+
+    def create_acls(self, acls):
+        self._tell("acls " + " ".join(f"{each.resource_name} {each.principal} {each.operation.name}" for each in acls))
+        if Path(self.configs["told.to"]).read_text().count("acls ") == 1:
+            raise RuntimeError("the platform is away")
 
 
 class Nothing(TopicFilter):
@@ -206,6 +217,36 @@ def test_partitions_and_configurations_that_come_later_go_through_the_admin(
             write(east, "growing", "late", partition=2)
             until(lambda: values(west, "east.growing") == Counter(["late"]), "a record of a new partition")
     assert "partitions east.growing 3" in told.read_text().splitlines()
+
+
+def test_entries_of_access_go_through_the_admin_alone_and_again_where_it_failed(package: Path, tmp_path: Path) -> None:
+    from ottla.admin import create_acls, describe_acls
+
+    told = tmp_path / "told"
+    own = {"forwarding.admin.class": "acme_mirroring.rules:Platform", "target.cluster.told.to": str(told)}
+    own |= {"source.cluster.told.to": str(tmp_path / "of-source"), "sync.topic.acls.enabled": "true"}
+    folders = [tmp_path / each for each in ("east", "west")]
+    for each in folders:
+        each.mkdir()
+    with (
+        running_server(folders[0], overrides=WITH_ACLS) as one,
+        running_server(folders[1], overrides=WITH_ACLS) as other,
+        BlockingClient(one.bootstrap) as east,
+        BlockingClient(other.bootstrap) as west,
+    ):
+        make(east, "shared", 1)
+        reads = Acl(
+            Resource.TOPIC, "shared", PatternType.LITERAL, "User:ann", "*", Operation.READ, PermissionType.ALLOW
+        )
+        create_acls(east, [reads])
+        with running_connect(tmp_path, other.bootstrap, **CONVERTERS, **{"plugin.path": str(package)}) as worker:
+            create(worker, "Source", flow((one, other), topics="shared", **own))
+            line = "acls east.shared User:ann READ"
+            until(lambda: told.exists() and told.read_text().splitlines().count(line) == 2, "two tries")
+            create_acls(east, [replace(reads, principal="User:bob")])
+            until(lambda: "acls east.shared User:bob READ" in told.read_text().splitlines(), told.read_text)
+        assert told.read_text().splitlines().count(line) == 2
+        assert not describe_acls(west, AclFilter())
 
 
 @pytest.mark.usefixtures("found")

@@ -28,6 +28,8 @@ _KINDS = ("producer", "consumer", "admin")
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _OF_CONNECT = ("tasks.max", "errors.", "transforms", "predicates", "topic.creation.", "exactly.once.support")
 INTERNAL_REST = "dedicated.mode.enable.internal.rest"
+_WHO_MAY_ASK = ("rest.extension.classes", "java.security.auth.login.config")
+"""Who may ask the interface, also at the loopback address alone: the extension, and its JAAS file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def flows_of(given: Mapping[str, str], targets: Sequence[str] = ()) -> list[Flow
     if not found:
         raise ConfigError("clusters", given["clusters"], "", "No source->target replication flows.")
     internal = has_internal_rest(given)
-    own = _interface(given) if internal else {"listeners": "http://127.0.0.1:0"}
+    own = _interface(given) if internal else {"listeners": "http://127.0.0.1:0", **_starting(given, _WHO_MAY_ASK)}
     return [replace(flow, worker={**flow.worker, **own}) for flow in found]
 
 
@@ -89,6 +91,10 @@ def has_internal_rest(given: Mapping[str, str]) -> bool:
 def _is_there(given: Mapping[str, str], source: str, target: str) -> bool:
     beats = given.get(f"{source}->{target}.emit.heartbeats.enabled", given.get("emit.heartbeats.enabled", "true"))
     return "true" in (given.get(f"{source}->{target}.enabled", "").strip().lower(), beats.strip().lower())
+
+
+def _starting(given: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
+    return {key: value for key, value in given.items() if key.startswith(names)}
 
 
 def _below(given: Mapping[str, str], prefix: str) -> dict[str, str]:
@@ -144,8 +150,7 @@ def _interface(given: Mapping[str, str]) -> dict[str, str]:
     """Return what the interface is given that all flows' workers have together; bare `ssl.…` are its, too, as in Kafka."""
     if not given.get("listeners", "").strip():
         raise ConfigError("listeners", None, f"an address such as http://host:8080, for {INTERNAL_REST}=true")
-    names = ("listeners", "rest.", "response.http.", "access.control.")
-    found = {key: value for key, value in given.items() if key.startswith(names)}
+    found = _starting(given, ("listeners", "rest.", "response.http.", "access.control.", *_WHO_MAY_ASK))
     if not any(key.startswith("listeners.https.") for key in found):
         found |= {f"listeners.https.{key}": value for key, value in given.items() if key.startswith("ssl.")}
     return found
