@@ -199,5 +199,5 @@ def test_passwords_count_at_the_loopback_address_where_nodes_do_not_ask_each_oth
         assert ask(f"{here}/connectors")[0] == 401
         assert ask(f"{here}/connectors/x/config", "PUT", {}, Authorization=basic("ann:wrong"))[0] == 401
         assert ask(f"{here}/connectors", Authorization=ANN)[0] == 200
-    with pytest.raises(ConfigError, match="rest.extension.classes"):
+    with pytest.raises(ConfigError, match=r"rest\.extension\.classes"):
         MirrorMaker({**asked, "rest.extension.classes": "com.acme.Guard"}, ["west"], jobs=ThreadJobs)
