@@ -18,6 +18,7 @@ from ottla.client import BlockingClient, Coordinated
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from tests import peer
 from tests.mirror.test_mirroring import make, values, write
+from tests.mirror.test_secured_nodes import of_https
 from tests.ports import free_port
 from tests.server import running_server
 from tests.waiting import until
@@ -128,8 +129,10 @@ def test_a_cluster_of_kafkas_moves_to_ottla_with_its_groups(tmp_path: Path) -> N
 
 
 @pytest.mark.slow  # two of Kafka's nodes start, one after another
-@pytest.mark.parametrize("first", ["kafkas", "ours"])
-def test_a_node_of_kafkas_and_one_of_ours_share_a_flow(tmp_path: Path, first: str) -> None:
+@pytest.mark.parametrize(
+    ("first", "scheme"), [("kafkas", "http"), ("ours", "http"), ("kafkas", "https"), ("ours", "https")]
+)
+def test_a_node_of_kafkas_and_one_of_ours_share_a_flow(tmp_path: Path, first: str, scheme: str) -> None:
     """Whichever leads is told by the other, at its path of the flow, about partitions that have come (KIP-710)."""
     folders = [tmp_path / each for each in ("A", "B", "kafkas", "ours")]
     for each in folders:
@@ -137,13 +140,15 @@ def test_a_node_of_kafkas_and_one_of_ours_share_a_flow(tmp_path: Path, first: st
     with running_server(folders[0]) as a, running_server(folders[1]) as b:
         nodes: dict[str, list[str]] = {}
         common = COMMON.replace("topics = orders", "topics = first.*,later.*").replace("tasks.max = 2", "tasks.max = 4")
+        keys = of_https(tmp_path) if scheme == "https" else {}
+        common += "".join(f"{key} = {value}\n" for key, value in keys.items())
         for number, folder in enumerate(folders[2:]):
             path = folder / "mm2.properties"
             path.write_text(
                 f"{common}\n"
                 "A->B.emit.heartbeats.enabled = true\ndedicated.mode.enable.internal.rest = true\n"
                 f"A.bootstrap.servers={a.bootstrap}\nB.bootstrap.servers={b.bootstrap}\n"
-                f"listeners = http://127.0.0.1:{free_port()}\nB.scheduled.rebalance.max.delay.ms = 500\n"
+                f"listeners = {scheme}://127.0.0.1:{free_port()}\nB.scheduled.rebalance.max.delay.ms = 500\n"
             )
             nodes[folder.name] = commands(path)[number]
         second = "ours" if first == "kafkas" else "kafkas"

@@ -1,4 +1,4 @@
-"""A node of a MirrorMaker that is killed while another's request waits for it: an answer comes, and then the work goes on."""
+"""A node of a MirrorMaker that is killed while another's request waits for it: an answer comes, then the flow goes on."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class Node:
 def nodes(folder: Path, servers: tuple[Server, Server]) -> Iterator[list[Node]]:
     found: list[Node] = []
     try:
-        for name in ("one", "other"):
-            found.append(Node(folder / name, servers))
+        found.append(Node(folder / "one", servers))
+        found.append(Node(folder / "other", servers))
         yield found
     finally:
         for each in found:
