@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,31 @@ def test_a_stream_that_starts_adds_no_key_to_the_environment_that_all_streams_of
     finally:
         with_it.stop()
     assert set(environment) == before
+
+
+def test_a_stream_keeps_the_partitions_of_its_checkpoint_when_a_session_has_others(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """So a change of what a master stands for leaves applications alone that have begun."""
+    (tmp_path / "rows").mkdir()
+    kept = []
+    for number, partitions in enumerate((2, 1)):
+        apart = spark.newSession()
+        apart.conf.set("spark.sql.shuffle.partitions", str(partitions))
+        (tmp_path / "rows" / f"{number}.txt").write_text("a\nb\n")
+        counts = apart.readStream.text(str(tmp_path / "rows")).groupBy("value").count()
+        found: list[dict[str, int]] = []
+
+        def take(batch: Any, _id: int, found: list[dict[str, int]] = found) -> None:
+            found.append({row.value: row["count"] for row in batch.collect()})
+
+        writer = counts.writeStream.outputMode("complete").foreachBatch(take)
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+        assert query.awaitTermination(100)
+        assert found[-1] == {"a": number + 1, "b": number + 1}
+        said = (tmp_path / "checkpoint" / "offsets" / str(number)).read_text().splitlines()[1]
+        kept.append(json.loads(said)["conf"]["spark.sql.shuffle.partitions"])
+    assert kept == ["2", "2"]
 
 
 def test_no_batch_of_a_python_worker_has_more_bytes_than_arrow_counts(spark: SparkSession) -> None:

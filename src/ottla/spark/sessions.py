@@ -16,6 +16,7 @@ from ottla.spark.class_archive import class_archive_options
 from ottla.spark.cluster_protection import check_cluster, configured, lacking
 from ottla.spark.fork_server import forked_python
 from ottla.spark.java import find_java
+from ottla.spark.masters import local_slots
 from ottla.spark.private_api.callbacks import answer_callbacks_by_poll
 from ottla.spark.private_api.gateway import ask_numpy_alone
 from ottla.spark.private_api.local_files import quick_local_files
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["let_go", "register", "session", "settings_of"]
 
 MASTER_DEFAULT = "local[*]"
+PARTITIONS_ELSEWHERE = 2
+"""Partitions of a shuffle on a cluster, whose slots nobody knows: as good a start as any."""
 JVM_OPTIONS = "spark.driver.extraJavaOptions"
 SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
@@ -122,7 +125,7 @@ def session(
 
     chosen = {
         **settings_for(master),
-        "spark.sql.shuffle.partitions": str(_slots(master)),
+        "spark.sql.shuffle.partitions": str(local_slots(master) or PARTITIONS_ELSEWHERE),
         **(settings or {}),
     }
     options = [chosen.get(JVM_OPTIONS, ""), *class_archive_options(java, _jars(), with_sql=registered)]
@@ -214,11 +217,3 @@ def _jars() -> Path:
 
     home = os.environ.get("SPARK_HOME")
     return (Path(home) if home else Path(pyspark.__file__).parent) / "jars"
-
-
-def _slots(master: str) -> int:
-    """Return how many tasks a local master runs at once; two elsewhere is as good a start as any."""
-    inside = master.removeprefix("local[").removesuffix("]").split(",")[0]
-    if inside == "*":
-        return os.cpu_count() or 2
-    return int(inside) if inside.isdecimal() else 2

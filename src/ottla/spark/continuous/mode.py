@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ottla.base import ConfigError
+from ottla.spark.masters import local_slots
 from ottla.spark.streams.progress import OWN_WORDS
 from ottla.streams import Stages, StreamsSettings, Topology, can_evaluate, cut, is_native
 
@@ -38,7 +37,6 @@ Measured for one plan only, an aggregate of a function at 100,000 keys, on a mac
 processor time a record in two hosts, 12 to 14 in micro-batches, the JVM's warming up with it. Joins and processors were not
 measured.
 """
-LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
 CONNECT = "sc://"
 BY_ITSELF = "execution=auto: results in milliseconds"
 
@@ -93,12 +91,11 @@ def continuous_hosts(settings: StreamsSettings) -> int:
 
 def slots_of(settings: StreamsSettings) -> int | None:
     """Return how many tasks run at once, by the settings; None for a cluster that gives whatever it has."""
-    found = LOCAL.fullmatch(str(settings["spark.master"]).strip())
+    found = local_slots(str(settings["spark.master"]).strip())
     if found is None:
         most = str(settings.spark.get("spark.cores.max", ""))
         return int(most) if most.isascii() and most.isdigit() else None
-    count = found[1] or "1"
-    return os.cpu_count() if count == "*" else int(count)
+    return found
 
 
 def choose(
