@@ -18,8 +18,8 @@ from ottla.client import BlockingClient, Coordinated
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from tests import peer
 from tests.mirror.test_mirroring import make, values, write
-from tests.mirror.test_secured_nodes import of_https
 from tests.ports import free_port
+from tests.security.authority import PASSWORD, authority, keytool, signed
 from tests.server import running_server
 from tests.waiting import until
 
@@ -171,6 +171,26 @@ def test_a_node_of_kafkas_and_one_of_ours_share_a_flow(tmp_path: Path, first: st
                             write(east, f"{kind}-{number}", "1")
                         until(partial(copied, kind), lambda: sorted(west.metadata().topics))
                 assert copied("first", "later", "later2")
+
+
+def of_https(folder: Path) -> dict[str, str]:
+    """Return keys of both nodes' interfaces, who ask each other for certificates; Kafka's workers read no PEM there."""
+    trusted = authority()
+    (folder / "node.p12").write_bytes(signed(trusted, "node").p12())
+    (folder / "ca.pem").write_text(trusted.chain_pem())
+    store = ("-keystore", folder / "trusted.jks", "-storetype", "JKS", "-storepass", PASSWORD)
+    keytool("-importcert", "-noprompt", "-alias", "ca", "-file", folder / "ca.pem", *store)
+    own = {
+        "keystore.type": "PKCS12",
+        "keystore.location": str(folder / "node.p12"),
+        "keystore.password": PASSWORD,
+        "key.password": PASSWORD,
+        "truststore.type": "JKS",
+        "truststore.location": str(folder / "trusted.jks"),
+        "truststore.password": PASSWORD,
+        "client.auth": "required",
+    }
+    return {f"listeners.https.ssl.{key}": value for key, value in own.items()}
 
 
 def members(client: BlockingClient) -> int:

@@ -14,8 +14,8 @@ _CLUSTER = re.compile(r"local-cluster\[\s*([0-9]{1,9})\s*,\s*([0-9]{1,9})\s*,\s*
 def local_slots(master: str) -> int | None:
     """Return how many tasks a local master runs at once; None for any other master, and for what Spark refuses.
 
-    `local` is one slot, `local[*]` one for each core that this process may use, and `local-cluster[W,C,M]` has W workers of C
-    cores. A second number in `local[N,F]` is how often a task may fail.
+    `local` is one slot, `local[*]` one for each core that this process may use, and `local-cluster[W,C,M]` has W workers of
+    C cores. A second number in `local[N,F]` is how often a task may fail.
     """
     if (found := _LOCAL.fullmatch(master)) is not None:
         count = found[1] or "1"
