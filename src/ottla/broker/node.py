@@ -654,7 +654,7 @@ class Node:
             self._authorizer.stop()
         await self._quorum.stop()
         epoch = -1 if self._life is None else self._life.epoch
-        await self._storage.close(self._partitions.high_watermarks, broker_epoch=epoch)
+        await self._storage.close(await self.housekeeping.high_watermarks(), broker_epoch=epoch)
         if self._http is not None:
             await self._http.close()
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from ottla.base import Clock, KafkaError, Offload, StorageError, TopicPartition
+from ottla.base import Clock, KafkaError, Offload, Offset, StorageError, TopicPartition
 from ottla.broker.configuration import Configuration
 from ottla.broker.replicas.failures import Cost
 from ottla.broker.replicas.local_partition import LocalPartition
@@ -174,11 +174,16 @@ class Housekeeping:
 
     async def store_high_watermarks(self) -> None:
         """Write how far each partition is committed (`replication-offset-checkpoint`)."""
-        offsets: dict[LogDir, dict[TopicPartition, tuple[Log, int]]] = {each: {} for each in self._storage.online}
-        async for each in self._sliced(with_offline=True):
-            if each.log_dir in offsets:
-                offsets[each.log_dir][each.key] = each.log, each.replica.high_watermark
+        offsets = await self.high_watermarks()
         await self._each_directory(lambda log_dir: log_dir.write_high_watermarks(offsets.get(log_dir, {})))
+
+    async def high_watermarks(self) -> Mapping[LogDir, Mapping[TopicPartition, tuple[Log, Offset]]]:
+        """Return what is checkpointed for each directory that is online: each watermark, and the log that it is of."""
+        found: dict[LogDir, dict[TopicPartition, tuple[Log, Offset]]] = {each: {} for each in self._storage.online}
+        async for each in self._sliced(with_offline=True):
+            if each.log_dir in found:
+                found[each.log_dir][each.key] = each.log, each.replica.high_watermark
+        return found
 
     async def delete(self) -> None:
         """Remove the folders of deleted partitions whose delay is over; what had no room before is tried again."""

@@ -19,7 +19,6 @@ from ottla.base import (
     NodeId,
     NoSpaceError,
     Offload,
-    Offset,
     StorageError,
     TopicPartition,
     Uuid,
@@ -31,7 +30,7 @@ from ottla.broker.replicas.leader_lease import LeaderLease
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.broker.replicas.purgatory import Purgatory
 from ottla.broker.replicas.storage import Storage
-from ottla.log import Log, LogDir
+from ottla.log import LogDir
 from ottla.metadata import EMPTY_IMAGE, Delta, Image, Partition, Topic
 from ottla.replica import NO_EPOCH, Replica, Role
 
@@ -383,10 +382,6 @@ class Partitions:
             return False
         log_dir = self._storage.directory_of(why.path)
         return log_dir is None or log_dir in self._storage.online
-
-    def high_watermarks(self, log_dir: LogDir) -> dict[TopicPartition, tuple[Log, Offset]]:
-        """Return what is checkpointed for a log directory: each watermark, and the log that it is of."""
-        return {each.key: (each.log, each.replica.high_watermark) for each in self if each.log_dir is log_dir}
 
 
 @dataclass(slots=True)

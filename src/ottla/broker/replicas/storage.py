@@ -152,14 +152,14 @@ class Storage:
         self._found.clear()
 
     async def close(
-        self, high_watermarks: Callable[[LogDir], Mapping[TopicPartition, tuple[Log, Offset]]], *, broker_epoch: int
+        self, high_watermarks: Mapping[LogDir, Mapping[TopicPartition, tuple[Log, Offset]]], *, broker_epoch: int
     ) -> None:
         """Close every log and mark each directory as closed cleanly; one whose disk fails now is only given up."""
         for log_dir in self._opened():
             if log_dir.path in self._failed:
                 log_dir.release()
                 continue
-            close = partial(log_dir.close, broker_epoch=broker_epoch, high_watermarks=high_watermarks(log_dir))
+            close = partial(log_dir.close, broker_epoch=broker_epoch, high_watermarks=high_watermarks.get(log_dir, {}))
             try:
                 await self._offload.thread(close)
             except StorageError as error:
