@@ -63,8 +63,10 @@ _DOUBLES = (
     ("the greatest", 1.7976931348623157e308),
     ("a third", 1 / 3),
 )
-_FLOATS = (("NaN", math.nan), ("infinity", math.inf), ("minus zero", -0.0), ("the least", 1.401298464324817e-45))
-_FLOATS += (("the greatest", 3.4028234663852886e38), ("too large", 1e300), ("a tenth", 0.10000000149011612))
+_FLOATS = (
+    *(("NaN", math.nan), ("infinity", math.inf), ("minus zero", -0.0), ("the least", 1.401298464324817e-45)),
+    *(("the greatest", 3.4028234663852886e38), ("too large", 1e300), ("a tenth", 0.10000000149011612)),
+)
 _INTEGERS = (
     *((f"{schema.type.value} {word}", schema, value) for schema, value, word in (
         (_INT8, -128, "least"), (_INT8, 127, "greatest"), (_INT8, 128, "too large"),
@@ -110,7 +112,7 @@ _TIMES = (
     ("the first hour of autumn's two", _MOMENT, datetime(2024, 10, 27, 0, 30, tzinfo=UTC)),
     ("the second hour of autumn's two", _MOMENT, datetime(2024, 10, 27, 1, 30, tzinfo=UTC)),
 )
-_NESTED = (
+_NESTED: tuple[tuple[str, Schema, object], ...] = (
     ("an empty list", _LIST, []),
     ("a list of nulls", _LIST, [None, "", "null", "NULL", '"', "{}", "a,b", "\\"]),
     ("an empty map", _MAP, {}),

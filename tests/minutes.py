@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 __all__ = ["BUDGET", "BUDGET_MAX", "TESTS_MIN", "lines", "minutes_of"]
@@ -41,7 +41,7 @@ TESTS_MIN = 4000
 
 def minutes_of(durations: Iterable[tuple[str, float]], processes: int) -> dict[str, float]:
     """Return each folder's share of the run in minutes, from tests' names and the seconds of each, so many at once."""
-    found: Counter[str] = Counter()
+    found: defaultdict[str, float] = defaultdict(float)
     for name, seconds in durations:
         folder = name.split("/")[1] if name.startswith("tests/") else ""
         found[folder if folder in BUDGET else "others"] += seconds / 60 / processes

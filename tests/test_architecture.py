@@ -125,7 +125,7 @@ def imports(path: Path, *, top_level_only: bool = False) -> list[tuple[str, tupl
 
 def packages_imported(path: Path, *, top_level_only: bool = False) -> list[tuple[str, str, int]]:
     """Return (package, module, line) of every import of a package."""
-    found = []
+    found: list[tuple[str, str, int]] = []
     for module, names, line in imports(path, top_level_only=top_level_only):
         if module == "ottla":
             found.extend((name, f"ottla.{name}", line) for name in names if name in PACKAGES)

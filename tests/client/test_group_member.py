@@ -167,10 +167,10 @@ def test_a_member_that_no_coordinator_answers_for_a_session_is_lost(tmp_path: Pa
         member = group.member(lost=lost)
         await joined(member)
         member.start_heartbeats()
-        server.kill()
+        alone.kill()
         await lost.wait()
         assert member.rejoins and member.identity.generation == -1
         await member.close(leave=False)
 
-    with running_server(tmp_path, overrides=OVERRIDES) as server:
-        run(server, "lost", test)
+    with running_server(tmp_path, overrides=OVERRIDES) as alone:
+        run(alone, "lost", test)

@@ -28,7 +28,7 @@ def test_the_demo_finds_its_application_and_says_what_it_does(script: str, words
     ],
 )
 def test_the_application_reads_and_writes_the_demos_topics(application: str, topics: tuple[str, ...]) -> None:
-    command = [sys.executable, "-m", "ottla.cli.main", "streams", "explain", FOLDER / application]
+    command = [sys.executable, "-m", "ottla.cli.main", "streams", "explain", str(FOLDER / application)]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
     for topic in topics:

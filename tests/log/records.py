@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ottla.base import Millis, ProducerEpoch, ProducerId
 from ottla.log import LogSlice
 from ottla.wire import Record, build_batch, end_transaction_marker, iter_records
 
@@ -40,10 +41,10 @@ def marker(producer_id: int, epoch: int, *, commit: bool, coordinator_epoch: int
     return bytearray(
         end_transaction_marker(
             commit=commit,
-            producer_id=producer_id,
-            producer_epoch=epoch,
+            producer_id=ProducerId(producer_id),
+            producer_epoch=ProducerEpoch(epoch),
             coordinator_epoch=coordinator_epoch,
-            timestamp=NOW,
+            timestamp=Millis(NOW),
         )
     )
 

@@ -141,8 +141,8 @@ def test_what_a_paused_receiver_has_yet_to_take_counts() -> None:
         assert frames is not None
         kept: list[memoryview] = []
 
-        def hold(received: memoryview) -> None:
-            kept.append(frames.hold(received))
+        def hold(frame: memoryview) -> None:
+            kept.append(frames.hold(frame))
             frames.pause_reading()
 
         receiver.frame_received = hold  # type: ignore[method-assign]

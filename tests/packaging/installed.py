@@ -43,14 +43,16 @@ def interpreters() -> dict[str, str]:
         named = shutil.which(f"python3.{minor}")
         same = sys.version_info[:2] == (3, minor)
         for path in (*(map(str, managed)), *([named] if named else []), *([sys.executable] if same else [])):
-            asked = subprocess.run([path, "-c", "import platform; print(platform.python_version())"], **CAPTURED)
+            asked = captured([path, "-c", "import platform; print(platform.python_version())"])
             if asked.returncode == 0:
                 found[asked.stdout.strip()] = path
                 break
     return found
 
 
-CAPTURED = {"capture_output": True, "text": True, "check": False}
+def captured(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command and return what it has said, however it ended."""
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def copy_of_sources(folder: Path) -> Path:

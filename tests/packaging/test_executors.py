@@ -119,7 +119,9 @@ def test_tasks_run_in_pods_and_go_on_in_others_when_one_is_killed(tmp_path: Path
             def has_come(count: int) -> bool:
                 while (record := reader.poll(0.5)) is not None:
                     if not record.error():
-                        seen.append(json.loads(record.value())["payload"])
+                        value = record.value()
+                        assert value is not None
+                        seen.append(json.loads(value)["payload"])
                 return len(set(seen)) >= count
 
             until(lambda: has_come(100), said, seconds=180)

@@ -56,7 +56,7 @@ def image_settings() -> dict[str, str]:
 
 def pod_settings(number: int) -> dict[str, str]:
     """Return the variables of one pod, with those that its command makes of its name."""
-    given = {each["name"]: each["value"] for each in CONTAINER["env"]}
+    given: dict[str, str] = {each["name"]: each["value"] for each in CONTAINER["env"]}
     made = dict(re.findall(r'export (KAFKA_\w+)="(.*)"', CONTAINER["args"][0]))
     name = f"ottla-{number}"
     made = {key: text.replace("${HOSTNAME##*-}", str(number)).replace("$HOSTNAME", name) for key, text in made.items()}
@@ -64,7 +64,8 @@ def pod_settings(number: int) -> dict[str, str]:
 
 
 def compose_settings(name: str) -> dict[str, str]:
-    return image_settings() | BROKERS[name]["environment"]
+    environment: dict[str, str] = BROKERS[name]["environment"]
+    return image_settings() | environment
 
 
 CLUSTERS = {
@@ -185,14 +186,14 @@ def test_the_units_settings_are_known() -> None:
 
 
 def test_hadolint_passes_the_dockerfile() -> None:
-    command = [Path(sys.executable).parent / "hadolint", DOCKERFILE]
+    command: list[str | Path] = [Path(sys.executable).parent / "hadolint", DOCKERFILE]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout + found.stderr
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda path: path.name)
 def test_kubernetes_schemas_pass_the_manifests(manifest: Path) -> None:
-    command = [Path(sys.executable).parent / "kubernetes-validate", "--strict", manifest]
+    command: list[str | Path] = [Path(sys.executable).parent / "kubernetes-validate", "--strict", manifest]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout + found.stderr
 

@@ -22,11 +22,12 @@ USER = 10001
 BUILD = ROOT / "packaging" / "image" / "build.sh"
 READ_ONLY = Path(__file__).parent / "read_only.sh"
 NEEDED = ("unshare", "setpriv", "mount", "awk", "gcc")
+MISSING = [each for each in NEEDED if not shutil.which(each)]
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(1200),
     pytest.mark.skipif(os.getuid() != 0, reason="mounts, and processes of another user, need root"),
-    pytest.mark.skipif(missing := [each for each in NEEDED if not shutil.which(each)], reason=f"no {missing}"),
+    pytest.mark.skipif(bool(MISSING), reason=f"no {MISSING}"),
 ]
 """Slow: the steps make a compiled wheel, which takes minutes of a processor."""
 

@@ -154,12 +154,12 @@ class Cluster:
             case "tick":
                 raft.tick(self.now)
                 self.at(max(1, min(raft.next_deadline - self.now, 40)), node, "tick")
-            case ("flushed", life, end) if life is raft:
+            case ("flushed", life, int(end)) if life is raft:
                 disk = self.disks[node]
-                disk.durable = max(disk.durable, min(int(end), disk.end))
-                raft.flushed(int(end), self.now)
-            case ("disconnected", peer):
-                raft.disconnected(NodeId(int(peer)), self.now)
+                disk.durable = max(disk.durable, min(end, disk.end))
+                raft.flushed(end, self.now)
+            case ("disconnected", int(peer)):
+                raft.disconnected(NodeId(peer), self.now)
             case Envelope():
                 raft.step(what, self.now)
         self.perform(node)

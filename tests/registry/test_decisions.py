@@ -369,7 +369,8 @@ ACTIONS = st.lists(
 def test_who_reads_the_log_comes_to_the_same_state_and_ids_never_change_their_meaning(
     actions: list[tuple[str, str, str]],
 ) -> None:
-    book, meanings = Book(), {}
+    book = Book()
+    meanings: dict[tuple[str, int], str] = {}
     for action, subject, text in actions:
         try:
             match action:

@@ -83,7 +83,13 @@ def test_what_is_no_schema_is_refused(registry: RegistryProcess, subject: str) -
 
 
 def test_fields_that_nobody_knows_are_passed_over(registry: RegistryProcess, subject: str) -> None:
-    body = {"schema": record("Known"), "references": [], "metadata": None, "ruleSet": None, "tomorrow": {"a": 1}}
+    body: dict[str, object] = {
+        "schema": record("Known"),
+        "references": [],
+        "metadata": None,
+        "ruleSet": None,
+        "tomorrow": {"a": 1},
+    }
     assert registry.ask("POST", f"/subjects/{subject}/versions", body).status == 200
 
 

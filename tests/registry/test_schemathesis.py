@@ -13,6 +13,7 @@ import pytest
 import schemathesis
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from schemathesis.core.result import Ok, Result
 from schemathesis.generation.case import Case
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
@@ -36,7 +37,7 @@ BODIES: list[Any] = [
     {"mode": "IMPORT"},
     {"mode": "READWRITE"},
 ]
-NAMES = {
+NAMES: dict[str, list[Any]] = {
     "subject": ["known", "json", ":.other:known"],
     "version": ["1", "latest", "-1"],
     "id": [1, 2],
@@ -52,7 +53,14 @@ class _Described:
 
 document = openapi_document(Endpoints(_Described()).all())  # type: ignore[arg-type]
 schema = schemathesis.openapi.from_dict(document)
-OPERATIONS: list[Any] = [found.ok() for found in schema.get_all_operations()]
+
+
+def _described(found: Result[Any, Any]) -> Any:
+    assert isinstance(found, Ok), found
+    return found.ok()
+
+
+OPERATIONS = [_described(found) for found in schema.get_all_operations()]
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +76,7 @@ def registry(broker: Server) -> Iterator[RegistryProcess]:
 def test_an_operation_answers_as_it_is_described(operation: Any, registry: RegistryProcess) -> None:
     @settings(max_examples=EXAMPLES)
     @given(operation.as_strategy(), st.data())
-    def ask(case: Case, data: st.DataObject) -> None:
+    def ask(case: Case[Any], data: st.DataObject) -> None:
         for name, known in NAMES.items():
             if name in case.path_parameters and data.draw(st.booleans()):
                 case.path_parameters[name] = data.draw(st.sampled_from(known))

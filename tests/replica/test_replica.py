@@ -96,8 +96,7 @@ def test_requests_are_fenced_by_leader_epoch() -> None:
 def test_a_follower_sends_clients_away() -> None:
     replica = led(replicas=(1, 2))
     become(replica, leader=2, replicas=(1, 2), isr=(1, 2), epoch=6, partition_epoch=1)
-    assert replica.role is Role.FOLLOWER
-    assert replica.check_leader(6) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (replica.role, replica.check_leader(6)) == (Role.FOLLOWER, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     become(replica, leader=-1, replicas=(1, 2), isr=(1, 2), epoch=7, partition_epoch=2)
     assert replica.role is Role.OFFLINE
 

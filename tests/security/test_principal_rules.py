@@ -96,7 +96,7 @@ def test_kafka_makes_the_same_of_a_kerberos_name(java: JavaTexts, rules: list[st
     assert by_kerberos(rules, name) == java.found("kerberos", name, rules)
 
 
-def attributes(kinds: tuple[x509.ObjectIdentifier, ...]) -> st.SearchStrategy[NameAttribute]:
+def attributes(kinds: tuple[x509.ObjectIdentifier, ...]) -> st.SearchStrategy[NameAttribute[str]]:
     texts = st.text(st.sampled_from('ab ,+=#<>;"\\/é€\U0001f600\t.'), min_size=1, max_size=8)
     return st.builds(NameAttribute, st.sampled_from(kinds), texts)
 
@@ -109,7 +109,7 @@ KINDS = (
 
 @pytest.mark.peer
 @given(st.lists(attributes(KINDS), max_size=4), st.booleans())
-def test_java_writes_the_same_name(java: JavaTexts, parts: list[NameAttribute], as_one: bool) -> None:
+def test_java_writes_the_same_name(java: JavaTexts, parts: list[NameAttribute[str]], as_one: bool) -> None:
     unique = list({each.oid: each for each in parts}.values())
     name = x509.Name([RelativeDistinguishedName(unique)]) if as_one and unique else x509.Name(parts)
     data = name.public_bytes()

@@ -192,7 +192,7 @@ def test_a_named_cipher_is_the_one_that_is_used_and_versions_without_one_are_not
 )
 def test_what_cannot_be_honoured_is_refused_by_name(more: dict[str, str], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        server(**more)
+        server(BROKER, **more)
 
 
 @pytest.mark.skipif(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
+from typing import TypedDict, Unpack
 
 from ottla.base import Millis
 from ottla.wire import Codec, Header, Record, build_batch
 from tests.sim.hostile import headers_of, hostile_value
 
-__all__ = ["Style", "batch_of", "values_of"]
+__all__ = ["ProducerIdentity", "Style", "batch_of", "values_of"]
 
 HOSTILE_BYTES_MAX = 60
 """Of the plain part of a value that has a hostile end."""
@@ -56,7 +57,17 @@ def values_of(rng: Random, style: Style, name: str, number: int) -> list[bytes]:
     return [hostile_value(rng, each) for each in values] if style.is_hostile else values
 
 
-def batch_of(rng: Random, style: Style, now_ms: int, values: list[bytes], **identity: int) -> bytearray:
+class ProducerIdentity(TypedDict, total=False):
+    """Who has written a batch, and which of that one's it is."""
+
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+
+
+def batch_of(
+    rng: Random, style: Style, now_ms: int, values: list[bytes], **identity: Unpack[ProducerIdentity]
+) -> bytearray:
     """Build a batch as a client does."""
     headers = headers_of if style.has_headers else _no_headers
     records = [

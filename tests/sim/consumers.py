@@ -23,9 +23,8 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from tests.sim.client import Connection, NoAnswer
-from tests.sim.groups import PASSING, RETRY_S, TOPIC, Again, coordinated
+from tests.sim.groups import PASSING, RETRY_S, TOPIC, Again, Consuming, coordinated
 from tests.sim.ledger import Violation
-from tests.sim.workload import Clients
 
 __all__ = ["SETTINGS", "Holdings", "consume_in_group"]
 
@@ -87,7 +86,7 @@ class Holdings:
 
 @dataclass
 class _Member:
-    clients: Clients
+    clients: Consuming
     name: str
     holdings: Holdings
     regex: str | None
@@ -176,7 +175,7 @@ class _Member:
 
 
 async def consume_in_group(
-    clients: Clients, name: str, holdings: Holdings, stop: asyncio.Event, *, regex: str | None = None
+    clients: Consuming, name: str, holdings: Holdings, stop: asyncio.Event, *, regex: str | None = None
 ) -> None:
     """Be a member until the end: heartbeats, commits, silence that may cost the session, and leaving now and then."""
     member = _Member(clients, name, holdings, regex)

@@ -7,7 +7,10 @@ topic is not flushed). In one generation no partition has two owners.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from random import Random
+from typing import Protocol
 
 from ottla.base import ErrorCode
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -33,9 +36,19 @@ from ottla.wire.messages.offset_fetch import (
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from tests.sim.client import Connection, NoAnswer
 from tests.sim.ledger import Violation
-from tests.sim.workload import Clients
+from tests.sim.trace import Trace
 
-__all__ = ["PASSING", "RETRY_S", "TOPIC", "Again", "Membership", "commit_alone", "coordinated", "take_part"]
+__all__ = [
+    "PASSING",
+    "RETRY_S",
+    "TOPIC",
+    "Again",
+    "Consuming",
+    "Membership",
+    "commit_alone",
+    "coordinated",
+    "take_part",
+]
 
 TOPIC = "flushed"
 RETRY_S = 0.2
@@ -50,11 +63,42 @@ OUT = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBA
 """What a member hears that has to join again."""
 
 
+class _Losing(Protocol):
+    @property
+    def power_losses(self) -> int: ...
+
+
+class _Losses(Protocol):
+    @property
+    def partitions(self) -> Mapping[tuple[str, int], _Losing]: ...
+
+
+class Consuming(Protocol):
+    """What those who consume need of a world, of one broker or of a cluster."""
+
+    @property
+    def ledger(self) -> _Losses: ...
+    @property
+    def trace(self) -> Trace: ...
+    @property
+    def rng(self) -> Random: ...
+    @property
+    def lands_late(self) -> bool: ...
+
+    async def connect(self, name: str) -> Connection:
+        """Open a connection; raises NoAnswer."""
+        ...
+
+    async def connect_at(self, name: str, connection: Connection, host: str, port: int) -> Connection:
+        """Return a connection to the broker at an address that was learnt from another."""
+        ...
+
+
 class Again(Exception):
     """The coordinator is not there now."""
 
 
-async def coordinated(clients: Clients, name: str, group_id: str) -> Connection:
+async def coordinated(clients: Consuming, name: str, group_id: str) -> Connection:
     """Return a connection to the broker that coordinates the group; raises NoAnswer."""
     connection = await clients.connect(name)
     request = FindCoordinatorRequest(key=group_id)
@@ -68,7 +112,7 @@ async def coordinated(clients: Clients, name: str, group_id: str) -> Connection:
 # -- without a group
 
 
-async def commit_alone(clients: Clients, name: str, stop: asyncio.Event) -> None:
+async def commit_alone(clients: Consuming, name: str, stop: asyncio.Event) -> None:
     """Commit ever higher offsets, and look now and then at what is committed."""
     offset, acknowledged, possible = 0, -1, {-1}
     ever = {-1}
@@ -147,7 +191,7 @@ class Membership:
                 )
 
 
-async def take_part(clients: Clients, name: str, group: Membership, stop: asyncio.Event) -> None:
+async def take_part(clients: Consuming, name: str, group: Membership, stop: asyncio.Event) -> None:
     """Be a member: join, sync, send heartbeats, commit for what is owned, leave now and then."""
     member_id = ""
     while not stop.is_set():
@@ -160,7 +204,7 @@ async def take_part(clients: Clients, name: str, group: Membership, stop: asynci
 
 
 async def _generation(
-    clients: Clients, connection: Connection, group: Membership, member_id: str, stop: asyncio.Event
+    clients: Consuming, connection: Connection, group: Membership, member_id: str, stop: asyncio.Event
 ) -> str:
     """Live through one generation; return the member id to go on with."""
     losses = clients.ledger.partitions[TOPIC, 0].power_losses

@@ -13,12 +13,13 @@ import heapq
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVarTuple
 
 from tests.sim.process import PROCESS, Crash, Process
 
 __all__ = ["Deadlock", "RunawayLoop", "SimLoop"]
 
+Ts = TypeVarTuple("Ts")
 STEPS_MAX = 5_000_000
 """Loop iterations in one world; a loop that spins without time passing ends here."""
 STEPS_PER_INSTANT_MAX = 20_000
@@ -238,7 +239,9 @@ class SimLoop(asyncio.BaseEventLoop):
         due.timer = timer
         heapq.heappush(self._scheduled, due)
 
-    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.Handle:
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
         """As asyncio's; a callback of a dead process is born cancelled, and one of a paused process waits."""
         handle = _Callback(callback, args, self, context)
         process = handle._context.get(PROCESS)
@@ -251,13 +254,13 @@ class SimLoop(asyncio.BaseEventLoop):
         return handle
 
     def call_later(
-        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """As asyncio's."""
         return self.call_at(self._now_s + delay, callback, *args, context=context)
 
     def call_at(
-        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """As asyncio's; a timer of a dead process is born cancelled."""
         timer = _Timer(when, callback, args, self, context)
@@ -294,11 +297,13 @@ class SimLoop(asyncio.BaseEventLoop):
         """Refuse: threads are not deterministic; work off the loop goes through Offload."""
         raise AssertionError(f"{func!r} was sent to a thread: in simulation use the Offload seam")
 
-    def getaddrinfo(self, host: object, port: object, **kwargs: object) -> NoReturn:  # type: ignore[override]
+    def getaddrinfo(self, host: object, port: object, **kwargs: object) -> NoReturn:
         """Refuse: names are resolved by the simulated network."""
         raise AssertionError(f"{host!r} was looked up in the real world: in simulation use the Network seam")
 
-    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
         """As call_soon: there is one thread."""
         return self.call_soon(callback, *args, context=context)
 

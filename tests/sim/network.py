@@ -487,7 +487,7 @@ class Endpoint(asyncio.Transport):
         protocol = self._protocol
         if isinstance(protocol, asyncio.BufferedProtocol):
             buffer = protocol.get_buffer(limit)
-            size = min(len(buffer), limit)
+            size = min(memoryview(buffer).nbytes, limit)
             assert size > 0, "get_buffer returned no room"
             memoryview(buffer)[:size] = self._incoming[:size]
             del self._incoming[:size]

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, Unpack
 
 from ottla.base import ErrorCode
 from ottla.wire import iter_records, read_response
@@ -56,7 +56,7 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from tests.sim.batches import Style, batch_of, values_of
+from tests.sim.batches import ProducerIdentity, Style, batch_of, values_of
 from tests.sim.client import Connection, NoAnswer
 from tests.sim.hostile import check_headers
 from tests.sim.ledger import Ledger, PartitionFacts, Row, TopicFacts, Violation
@@ -110,7 +110,7 @@ class Clients:
 
     # ---------------------------------------------------------------- producing
 
-    def batch(self, values: list[bytes], **identity: int) -> bytearray:
+    def batch(self, values: list[bytes], **identity: Unpack[ProducerIdentity]) -> bytearray:
         """Build a batch in this world's style."""
         return batch_of(self.rng, self.style, self.now_ms(), values, **identity)
 
@@ -261,9 +261,9 @@ class Clients:
             number += 1
             try:
                 connection = await self.connect("admin")
-                acts = (self._create, self._create, self._delete, self._grow, self._configure, self._trim)
+                acts = [self._create, self._create, self._delete, self._grow, self._configure, self._trim]
                 if self.rebirth_chance:
-                    acts += (self._delete, self._delete, self._trim_churn, self._trim_churn)
+                    acts += [self._delete, self._delete, self._trim_churn, self._trim_churn]
                 act = self.rng.choice(acts)
                 await act(connection, number)
             except NoAnswer:

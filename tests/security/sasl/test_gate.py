@@ -53,7 +53,7 @@ def test_a_version_of_api_versions_that_was_refused_may_be_asked_again() -> None
 def test_after_a_handshake_of_version_0_tokens_come_bare() -> None:
     found = gate()
     found.handshake("PLAIN", 0, 0)
-    assert found.step is LoginStep.BARE_TOKENS and admitted(found) == set()
+    assert (found.step, admitted(found)) == (LoginStep.BARE_TOKENS, set())
     found.respond(ANN, 0)
     assert found.step is LoginStep.OPEN
 

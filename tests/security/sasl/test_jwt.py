@@ -173,6 +173,7 @@ def test_other_claims_may_name_the_user() -> None:
 @pytest.mark.parametrize("header", [{"crit": ["exp"], "exp": 1}, {"b64": False, "crit": ["b64"]}, {"kid": 7}])
 def test_headers_that_are_not_understood_are_refused(header: dict[str, Any]) -> None:
     start = f"{encoded({'alg': 'RS256', 'kid': 'rsa', **header})}.{signed().split('.')[1]}"
+    assert RSA.private_key is not None
     signature = RSA.private_key.sign(start.encode(), PKCS1v15(), SHA256())
     says = "extensions" if "crit" in header else "no text"
     assert says in refused(f"{start}.{urlsafe_b64encode(signature).rstrip(b'=').decode()}")

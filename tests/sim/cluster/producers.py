@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Unpack
 
 from ottla.base import ErrorCode
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -14,7 +15,7 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from tests.sim.batches import batch_of, values_of
+from tests.sim.batches import ProducerIdentity, batch_of, values_of
 from tests.sim.client import NoAnswer
 from tests.sim.cluster.client import MOVING, Application, Clients, Link
 from tests.sim.cluster.ledger import Promises
@@ -26,7 +27,7 @@ IN_FLIGHT_MAX = 5
 RETRY_S = 0.1
 
 
-def _batch(clients: Clients, values: list[bytes], **identity: int) -> bytes:
+def _batch(clients: Clients, values: list[bytes], **identity: Unpack[ProducerIdentity]) -> bytes:
     return bytes(batch_of(clients.rng, clients.style, clients.now_ms(), values, **identity))
 
 

@@ -119,7 +119,10 @@ def test_a_row_without_a_time_is_left_out_or_ends_the_query_where_that_is_asked(
         "CREATE STREAM S (K STRING KEY, T STRING) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON', TIMESTAMP='T', "
         "TIMESTAMP_FORMAT='yyyy-MM-dd'); CREATE STREAM O AS SELECT * FROM S;"
     )
-    inputs = [{"topic": "s", "key": "k", "value": given}, {"topic": "s", "key": "k", "value": {"T": "1970-01-02"}}]
+    inputs: list[dict[str, object]] = [
+        {"topic": "s", "key": "k", "value": given},
+        {"topic": "s", "key": "k", "value": {"T": "1970-01-02"}},
+    ]
     assert [each.timestamp for each in run_case(made, inputs)] == [86_400_000]
     with pytest.raises(Refused, match=words) as refused:
         run_case("SET 'ksql.timestamp.throw.on.invalid'='true';" + made, inputs)
