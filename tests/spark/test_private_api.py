@@ -33,7 +33,7 @@ from ottla.spark.private_api.batches import (
     run_id,
     task_count,
 )
-from ottla.spark.private_api.checkpoints import QueryCheckpoint
+from ottla.spark.private_api.checkpoints import BY_FILE_CONTEXT, BY_FILE_SYSTEM, FILES_BY, QueryCheckpoint
 from ottla.spark.private_api.expressions import CatalystExpression, resolved_expression
 from ottla.spark.private_api.gateway import ask_numpy_alone, forget_gateway, java_reason, launched_by, silence_py4j
 from ottla.spark.private_api.hadoop import HadoopFileSystem
@@ -199,6 +199,28 @@ def test_a_batch_knows_its_query_and_the_checkpoint_what_was_planned_and_done(
     assert seen == [(started.id, started.runId, {"logOffset": 0}, True, False)]
     assert checkpoint.has_committed() and checkpoint.query_id() == started.id
     assert query_id(spark.range(1)) is None and run_id(spark.range(1)) is None
+
+
+def test_a_checkpoint_goes_on_whichever_way_its_files_are_written(spark: SparkSession, tmp_path: Path) -> None:
+    place, given = tmp_path / "checkpoint", tmp_path / "in"
+    given.mkdir()
+    seen: list[list[str]] = []
+    for number, files_by in enumerate((BY_FILE_CONTEXT, BY_FILE_SYSTEM, BY_FILE_CONTEXT, BY_FILE_SYSTEM)):
+        apart = spark.newSession()
+        apart.conf.set(FILES_BY, files_by)
+        (given / f"{number}.txt").write_text(f"{number}\n")
+        query = (
+            apart.readStream.text(str(given))
+            .writeStream.foreachBatch(lambda batch, _: seen.append([row.value for row in batch.collect()]))
+            .option("checkpointLocation", str(place))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(BATCH_SECONDS_MAX)
+        for kind in ("offsets", "commits"):
+            has_checksum = (place / kind / f".{number}.crc").exists()
+            assert has_checksum is (files_by == BY_FILE_CONTEXT), "else Spark writes it by something else"
+    assert seen == [["0"], ["1"], ["2"], ["3"]]
 
 
 def test_a_query_that_is_held_up_begins_no_batch(spark: SparkSession, tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ import pytest
 from ottla.base import ConfigError
 from ottla.client import BlockingClient
 from ottla.spark import register, session, sessions
-from ottla.spark.sessions import SETTINGS, let_go
+from ottla.spark.private_api.checkpoints import FILES_BY
+from ottla.spark.sessions import HADOOP_FOLDERS, SETTINGS, checkpoint_settings, let_go
 from tests.spark.conftest import create_topic
 
 if TYPE_CHECKING:
@@ -86,6 +87,30 @@ def test_no_batch_of_a_python_worker_has_more_bytes_than_arrow_counts(spark: Spa
     assert max(row.bytes for row in found) < (64 << 20) + 1_000_000
     rows = int(SETTINGS["spark.sql.execution.arrow.maxRecordsPerBatch"])
     assert rows * MESSAGE_BYTES_DEFAULT < 1 << 31
+
+
+@pytest.mark.parametrize(
+    ("settings", "quick"),
+    [
+        ({}, True),
+        ({"spark.sql.streaming.checkpointLocation": "/var/lib/checkpoints"}, True),
+        ({"spark.sql.streaming.checkpointLocation": "file:///var/lib/checkpoints"}, True),
+        ({"spark.sql.streaming.checkpointLocation": "hdfs://names/checkpoints"}, False),
+        ({"spark.sql.streaming.checkpointLocation": "s3a://bucket/checkpoints"}, False),
+        ({"spark.hadoop.fs.defaultFS": "hdfs://names"}, False),
+        ({"spark.hadoop.fs.defaultFS": "file:///"}, True),
+    ],
+)
+def test_checkpoints_are_written_by_the_quick_file_system_unless_settings_name_another_machines(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], quick: bool
+) -> None:
+    for each in HADOOP_FOLDERS:
+        monkeypatch.delenv(each, raising=False)
+    assert (FILES_BY in checkpoint_settings(settings)) is quick
+    for each in HADOOP_FOLDERS:
+        monkeypatch.setenv(each, "/etc/hadoop")
+        assert not checkpoint_settings(settings)
+        monkeypatch.delenv(each)
 
 
 @pytest.mark.parametrize("made_by", ["session", "somebody else"])

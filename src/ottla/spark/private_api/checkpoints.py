@@ -6,7 +6,16 @@ import json
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["CheckpointFiles", "QueryCheckpoint"]
+__all__ = ["BY_FILE_CONTEXT", "BY_FILE_SYSTEM", "FILES_BY", "CheckpointFiles", "QueryCheckpoint"]
+
+_PACKAGE = "org.apache.spark.sql.execution.streaming.checkpointing"
+FILES_BY = "spark.sql.streaming.checkpointFileManagerClass"
+"""Spark's own setting for who writes checkpoints' files; it is not in Spark's documentation."""
+BY_FILE_CONTEXT = f"{_PACKAGE}.FileContextBasedCheckpointFileManager"
+"""What Spark takes by default. On a local file system it starts a process for each file (see `local_files`)."""
+BY_FILE_SYSTEM = f"{_PACKAGE}.FileSystemBasedCheckpointFileManager"
+"""Writes by Hadoop's file systems, which `local_files` makes quick. Where renaming over a file is refused, as in HDFS, it
+leaves the file that was there."""
 
 
 class CheckpointFiles(Protocol):

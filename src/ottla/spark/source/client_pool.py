@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from ottla.base import Offset
 from ottla.client import BlockingClient, Limits, PartitionCounts
+from ottla.spark.source.fetch_sizes import FetchSizes
 from ottla.spark.source.options import Connecting
 from ottla.spark.source.secured import network_of
 
@@ -27,6 +28,8 @@ class PooledClient:
     client: BlockingClient
     hints: dict[str, Offset] = field(default_factory=dict)
     """Per transactional id: an offset of the commits topic that its last record is not before."""
+    sizes: FetchSizes = field(default_factory=FetchSizes)
+    """What records weigh that were read."""
     _counts: PartitionCounts = field(init=False)
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from ottla.base import ZERO_UUID, ConfigError, ErrorCode, KafkaError, Millis, Offset, TopicPartition
 from ottla.client import EARLIEST, LATEST, BlockingClient, Fetched, FetchPosition
-from ottla.spark.source.client_pool import pooled_client
+from ottla.spark.source.client_pool import PooledClient, pooled_client
 from ottla.spark.source.columns import SCHEMA, ColumnBuilder
 from ottla.spark.source.options import ReadOptions
 from ottla.spark.source.positions import (
@@ -46,9 +46,6 @@ __all__ = ["OttlaReader", "OttlaStreamReader", "RangePartition", "read_range", "
 
 log = logging.getLogger(__name__)
 FETCH_WAIT_MS = 500
-FETCH_BYTES_MIN = 64 << 10
-DENSITY_SPREAD = 1.1
-"""How much larger than those before them the records that are left may be before a further Fetch is needed."""
 SHRUNK_SECONDS = 5.0
 """How long a partition may end before the stretch that was planned until it counts as made again: a new leader's high
 watermark may lag behind for a moment."""
@@ -254,7 +251,7 @@ def read_range(
     decoder = ColumnDecoder(with_headers="headers" in schema.fieldNames())
     builder = ColumnBuilder(schema, *wanted.partition)
     with pooled_client(options.connecting, reading=True) as pooled:
-        for fetched in _answers(pooled.client, wanted, options):
+        for fetched in _answers(pooled, wanted, options):
             decoded = decoder.decode(fetched.records, start=fetched.offset, end=wanted.end, aborted=fetched.aborted)
             for columns in decoded.columns:
                 for valid in _valid_times(columns, wanted.partition, options.invalid_time, skipped):
@@ -316,18 +313,16 @@ def _valid_times(
             yield columns.rows(before + 1, behind)
 
 
-def _answers(client: BlockingClient, wanted: Stretch, options: ReadOptions) -> Iterator[Fetched]:
+def _answers(pooled: PooledClient, wanted: Stretch, options: ReadOptions) -> Iterator[Fetched]:
     """Yield Fetch answers with records until the stretch is covered."""
+    client, topic = pooled.client, wanted.partition.topic
 
     def ask(offset: Offset) -> Any:
-        left = int((wanted.end - offset) * density * DENSITY_SPREAD) + FETCH_BYTES_MIN
-        position = FetchPosition(
-            wanted.partition, offset, min(options.fetch_bytes, left) if density else options.fetch_bytes
-        )
+        size = pooled.sizes.wanted_bytes(topic, offsets=wanted.end - offset, bytes_max=options.fetch_bytes)
+        position = FetchPosition(wanted.partition, offset, size)
         call = client.client.fetch([position], max_wait_ms=FETCH_WAIT_MS, isolation=options.isolation)
         return client.begin(call)
 
-    density = 0.0  # bytes per offset, once it is known: the last Fetch need not bring what is not wanted
     position, moved = wanted.start, time.monotonic()
     if _is_gone(client, wanted, options):
         return
@@ -346,7 +341,7 @@ def _answers(client: BlockingClient, wanted: Stretch, options: ReadOptions) -> I
             continue
         following = next_offset(fetched.check().records, position)
         if following > position:
-            density = len(fetched.records) / (following - position)
+            pooled.sizes.saw(topic, offsets=following - position, size_bytes=len(fetched.records))
             position, moved = following, time.monotonic()
         elif _has_shrunk(fetched, wanted, options, time.monotonic() - moved):
             ends = f"{wanted.partition} ends at {fetched.high_watermark}, before offset {wanted.end} that was planned"

@@ -13,6 +13,7 @@ from ottla.client import BlockingClient, ConsumerGroupMetadata
 from ottla.spark.cluster_protection import check_cluster, secured_part
 from ottla.spark.continuous.mode import CONTINUOUS, EXECUTION
 from ottla.spark.continuous.sessions import hosts_settings
+from ottla.spark.private_api.checkpoints import BY_FILE_CONTEXT, FILES_BY
 from ottla.spark.private_api.sessions import is_classic
 from ottla.spark.shipping import ship_files
 from ottla.spark.streams.preparation import Prepared, topics_of
@@ -106,9 +107,11 @@ def _state_settings(settings: StreamsSettings) -> Mapping[str, str]:
     from ottla.spark.streams.state.operator import LOCAL_SETTINGS, STATE_SETTINGS
 
     folder = settings.state_dir or ""
-    is_local = settings["spark.master"].startswith(LOCAL) and "://" not in folder.removeprefix("file://")
-    compiling = {"spark.driver.extraJavaOptions": QUICK_COMPILER} if settings["spark.master"].startswith(LOCAL) else {}
-    return {**STATE_SETTINGS, **(LOCAL_SETTINGS if is_local else {}), **compiling}
+    if not settings["spark.master"].startswith(LOCAL):
+        return STATE_SETTINGS
+    is_here = "://" not in folder.removeprefix("file://")
+    checkpoints = LOCAL_SETTINGS if is_here else {FILES_BY: BY_FILE_CONTEXT}  # a local session's own is for disks here
+    return {**STATE_SETTINGS, **checkpoints, "spark.driver.extraJavaOptions": QUICK_COMPILER}
 
 
 class SparkLauncher:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 from ottla.base import ConfigError, ErrorCode, KafkaError
 from ottla.spark.continuous.mode import CONTINUOUS, EXECUTION
 from ottla.spark.private_api.batches import batches_held_up
+from ottla.spark.private_api.checkpoints import BY_FILE_SYSTEM, FILES_BY
 from ottla.spark.source.local_topics import LocalRecord, LocalTopics, LocalTopicsSource
 from ottla.spark.streams.internal_topics import changelog_topic, repartition_topic
 from ottla.spark.streams.lowering.pushed import packed_steps, unpacked_steps
@@ -56,9 +57,7 @@ BATCH_SECONDS_MAX = 60.0
 LOOK_SECONDS = 0.005
 CHECKPOINT_SETTINGS = {
     "spark.sql.shuffle.partitions": "1",
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
+    FILES_BY: BY_FILE_SYSTEM,
     "spark.sql.streaming.pollingDelay": "1ms",
 }
 """One task is enough, and nothing has to outlive the test."""

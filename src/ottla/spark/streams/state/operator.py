@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ottla.spark.private_api.checkpoints import BY_FILE_SYSTEM, FILES_BY
 from ottla.spark.private_api.workers import pickled
 from ottla.spark.streams.lowering.rows import OUT
 from ottla.spark.streams.state.chunks import CHUNKS, fold_entries, unfold
@@ -46,9 +47,7 @@ STATE_SETTINGS: Mapping[str, str] = {
 }
 """Spark's settings for state: RocksDB, a batch's changes written as a small file, snapshots in the background."""
 LOCAL_SETTINGS: Mapping[str, str] = {
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
+    FILES_BY: BY_FILE_SYSTEM,
 }
 """Settings for checkpoints on disks of this machine: measured, 60 ms less of each micro-batch.
 
