@@ -36,7 +36,7 @@ def _malloc_trim() -> Callable[[int], int] | None:
     with suppress(OSError, AttributeError, TypeError):
         found = ctypes.CDLL(None).malloc_trim
         found.argtypes, found.restype = [ctypes.c_size_t], ctypes.c_int
-        return found  # type: ignore[no-any-return]
+        return found
     return None
 
 
