@@ -7,10 +7,11 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-__all__ = ["below", "command_of", "end", "parents", "python_workers"]
+__all__ = ["below", "command_of", "end", "name_of", "parents", "python_workers"]
 
 DAEMONS = ("pyspark.daemon", "ottla.spark.connect.daemon")
-FORK_SERVER = "ottla.spark.fork_server"
+FORKED = "ottla-fork"
+"""The name of our fork server, and of what it has forked."""
 
 
 def end(process: subprocess.Popen[Any], seconds: float) -> None:
@@ -51,10 +52,18 @@ def command_of(pid: int) -> str:
         return ""
 
 
+def name_of(pid: int) -> str:
+    """Return a process's name, nothing where it is gone."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
 def python_workers(pids: Collection[int]) -> list[int]:
     """Return which of some processes run Spark's tasks: forked by a daemon, which may be forked of our server itself."""
     known, commands = parents(), {pid: command_of(pid) for pid in pids}
-    forked = {pid for pid, command in commands.items() if FORK_SERVER in command}
+    forked = {pid for pid in commands if name_of(pid) == FORKED}
     daemons = {pid for pid, command in commands.items() if any(each in command for each in DAEMONS)}
     daemons |= {pid for pid in forked if known.get(pid) in forked}
     return sorted(pid for pid in daemons if known.get(pid) in daemons)

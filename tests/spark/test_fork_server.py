@@ -108,7 +108,11 @@ def test_processes_that_hash_otherwise_are_not_forked(server: ForkServer) -> Non
 
 def is_the_daemon_itself(server: ForkServer, folder: Path) -> bool:
     """Start Spark's daemon by a server's stub, and return whether the stub has become it."""
-    process = daemon(server.python, folder)
+    return is_the_daemon_itself_by(server.python, folder)
+
+
+def is_the_daemon_itself_by(python: str, folder: Path) -> bool:
+    process = daemon(python, folder)
     try:
         assert socket_of(process).parent == folder
         return command_of(process.pid).split()[1:] == [*DAEMON]
@@ -179,6 +183,74 @@ def test_a_server_ends_with_its_owner_and_its_folder_with_it(tmp_path: Path) -> 
     owner.kill()
     owner.wait()
     until(lambda: not folder.exists(), "the folder's end")
+
+
+EARLY = """
+import logging, sys
+from ottla.spark.fork_server import fork_early, start_fork_server
+logging.basicConfig()
+server = fork_early(["numpy"])
+assert server is not None and start_fork_server(["numpy"]) is server
+print(server.python, server.pid, flush=True)
+input()
+server.close()
+"""
+
+
+@pytest.fixture
+def owner() -> Iterator[subprocess.Popen[str]]:
+    """A process that has had itself forked to be a server; its first line is said, and it waits for one."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    pipe = subprocess.PIPE
+    found = subprocess.Popen([sys.executable, "-c", EARLY], stdin=pipe, stdout=pipe, env=environment, text=True)
+    yield found
+    found.kill()
+    found.wait()
+
+
+def said_by(owner: subprocess.Popen[str]) -> tuple[str, int]:
+    """Return the stub and the number of its server."""
+    assert owner.stdout is not None
+    python, pid = owner.stdout.readline().split()
+    return python, int(pid)
+
+
+def test_a_process_may_be_forked_to_be_the_server_itself(owner: subprocess.Popen[str], folder: Path) -> None:
+    python, pid = said_by(owner)
+    process = daemon(python, folder)
+    assert socket_of(process).parent == folder
+    [forked] = below(pid) - {pid}
+    assert command_of(forked) == command_of(owner.pid), "it has executed nothing"
+    process.kill()
+    process.wait()
+    until(lambda: below(pid) == {pid})
+    os.kill(pid, signal.SIGTERM)  # as a supervisor does to every process, and the owner is not done yet
+    assert not is_the_daemon_itself_by(python, folder)
+    assert owner.stdin is not None
+    owner.stdin.write("\n")
+    owner.stdin.close()
+    assert owner.wait(60) == 0
+    until(lambda: not Path(python).exists() and not command_of(pid))
+
+
+def test_a_server_that_was_forked_ends_with_its_owner_however_that_ends(owner: subprocess.Popen[str]) -> None:
+    python, pid = said_by(owner)
+    owner.kill()
+    owner.wait()
+    until(lambda: not Path(python).parent.exists() and not command_of(pid))
+
+
+def test_a_process_with_threads_is_not_forked_and_imports_nothing() -> None:
+    words = """
+import sys, threading
+from ottla.spark.fork_server import fork_early
+is_over = threading.Event()
+threading.Thread(target=is_over.wait).start()
+assert fork_early(["numpy"]) is None and "numpy" not in sys.modules
+is_over.set()
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", words], env=environment, check=True, timeout=100)
 
 
 def test_where_nothing_can_be_executed_there_is_no_server(monkeypatch: pytest.MonkeyPatch) -> None:

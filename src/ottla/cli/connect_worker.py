@@ -103,9 +103,11 @@ def run_worker(
     if args.daemon:
         return start_in_background(noun, [each for each in argv if each not in DAEMON])
     set_up_log(args)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy multiplies nothing here, and its threads prevent a fork
     import asyncio
 
     from ottla.cli.local.serving import loop_factory, raise_descriptor_limit
+    from ottla.spark import prepare_local_python
 
     try:
         config = load()
@@ -116,6 +118,7 @@ def run_worker(
         warn(f"ottla {noun}: {args.worker}: {error.strerror}")
         return FAILED
     raise_descriptor_limit()
+    prepare_local_python(config.properties)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_run(noun, config, begin, make_herder))
 

@@ -16,7 +16,7 @@ from ottla.spark.requirements import SparkMissingError, check_spark, spark_missi
 
 if TYPE_CHECKING:
     from ottla.connect.tasks import run_on_model
-    from ottla.spark.connect.jobs import SparkJobs, ThreadJobs
+    from ottla.spark.connect.jobs import SparkJobs, ThreadJobs, prepare_local_python
     from ottla.spark.connect.mirror_maker import MirrorMaker
     from ottla.spark.connect.runner import SparkTaskRunner
     from ottla.spark.connect.worker import ConnectWorker, distributed_herder
@@ -77,6 +77,7 @@ __all__ = [
     "java_missing",
     "lookup",
     "physical_text",
+    "prepare_local_python",
     "promote",
     "register",
     "run_on_model",
@@ -94,6 +95,7 @@ _HOMES = {
     "SparkJobs": "ottla.spark.connect.jobs",
     "SparkTaskRunner": "ottla.spark.connect.runner",
     "ThreadJobs": "ottla.spark.connect.jobs",
+    "prepare_local_python": "ottla.spark.connect.jobs",
     "TestInputTopic": "ottla.spark.streams.test_driver",
     "TestOutputTopic": "ottla.spark.streams.test_driver",
     "TestRecord": "ottla.spark.streams.test_driver",

@@ -13,6 +13,9 @@ They talk over a Unix socket in a folder that only this user can enter. After a 
 4. here, when the child has ended, a byte: its exit code. Where the stub was ended before, by SIGTERM as Java's
    `Process.destroy` does, its child gets SIGTERM.
 
+A process that needs the same modules itself may be forked to be the server, before it has threads (`fork_early`): what
+both hold of them is in memory once, and they are imported once.
+
 The stub stays where it is for as long as the process that started the server, whatever becomes of the server: Spark runs it
 for every Python process, and could run none without it.
 """
@@ -24,6 +27,7 @@ import fcntl
 import gc
 import importlib
 import json
+import logging
 import os
 import random
 import runpy
@@ -40,10 +44,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, NoReturn, Protocol
 
 from ottla.spark import python_stub
 
-__all__ = ["ForkServer", "forked_python", "start_fork_server"]
+__all__ = ["ForkServer", "fork_early", "forked_python", "start_fork_server"]
 
 PYTHON_VARIABLES = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 ORDER_BYTES_MAX = 1 << 20
@@ -51,6 +56,8 @@ ORDER_SECONDS_MAX = 10.0
 WAITING_MAX = 64
 """How many stubs may wait for an answer."""
 CHILDREN_MAX = 256
+PROCESS_NAME = "ottla-fork"
+"""By which `ps -e` and `top` tell the server and its children."""
 FIRST_LINE_MAX = 127
 """How long a first line Linux reads that names an interpreter."""
 _HASH_SEED = "PYTHONHASHSEED"
@@ -58,13 +65,32 @@ _HASH_SEED_OF_SPARK = "0"
 """Python processes of one session have to hash alike; PySpark sets this unless the environment says otherwise."""
 
 
+class _Process(Protocol):
+    """The server's process, for who has started it."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def stdin(self) -> IO[bytes] | None:
+        """Ends it when it ends."""
+        ...
+
+    def poll(self) -> int | None:
+        """Return its exit code, None while it runs."""
+        ...
+
+
 class ForkServer:
     """The server of this process; it ends when this process does."""
 
-    def __init__(self, modules: Sequence[str]) -> None:
-        """Start it; returns at once. Raises OSError where it cannot be."""
+    def __init__(self, modules: Sequence[str], *, early: bool = False) -> None:
+        """Start it; returns at once, or `early` when this process has imported the modules and is forked.
+
+        Raises OSError where it cannot be.
+        """
         self._owner = os.getpid()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: _Process | None = None
         self._folder = Path(tempfile.mkdtemp(prefix="ottla-fork-"))  # for this user alone
         self._kept = os.open(self._folder, os.O_RDONLY)
         """Locked for as long as we live: systemd-tmpfiles, which removes from /tmp what is ten days old, leaves it alone."""
@@ -72,7 +98,7 @@ class ForkServer:
             with suppress(OSError):  # a file system without locks
                 fcntl.flock(self._kept, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.python = _written_stub(self._folder)
-            self._process = _launched(self._folder, modules)
+            self._process = (_forked if early else _launched)(self._folder, modules)
         except OSError:
             self.close()
             raise
@@ -122,6 +148,23 @@ def start_fork_server(modules: Sequence[str]) -> ForkServer | None:
     return found
 
 
+def fork_early(modules: Sequence[str]) -> ForkServer | None:
+    """Import these modules, and have a fork of this process be the server that `start_fork_server` returns for them.
+
+    For a program that needs much of them itself; call it before there are threads, and before anything has imported NumPy,
+    whose threads would not survive. Its processes hash as this one does, alike among each other. Returns None, and imports
+    nothing, where that cannot be: with other threads, and on systems other than Linux.
+    """
+    if sys.platform != "linux" or threading.active_count() != 1:
+        return None
+    with _starting:
+        try:
+            found = _servers[tuple(modules)] = ForkServer(modules, early=True)
+        except OSError:  # as in `start_fork_server`, which is asked later
+            return None
+    return found
+
+
 @contextmanager
 def forked_python(modules: Sequence[str]) -> Iterator[None]:
     """Have a JVM and a Spark context that are made in the block run Python by forks of a process with these modules.
@@ -168,6 +211,66 @@ def _launched(folder: Path, modules: Sequence[str]) -> subprocess.Popen[bytes]:
             env={**os.environ, _HASH_SEED: seed, "PYTHONPATH": path},
             start_new_session=True,  # Ctrl-C is for us
         )
+
+
+class _Fork:
+    """A forked process, as `subprocess.Popen` has one."""
+
+    def __init__(self, pid: int, stdin: IO[bytes]) -> None:
+        self.pid, self.stdin = pid, stdin
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        """See `_Process`."""
+        if self._code is None:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:  # somebody else has waited for it, or this is a fork of its owner
+                pid, status = self.pid, 0
+            if pid:
+                self._code = os.waitstatus_to_exitcode(status)
+        return self._code
+
+
+def _forked(folder: Path, modules: Sequence[str]) -> _Fork:
+    seed = os.environ.get(_HASH_SEED, _HASH_SEED_OF_SPARK)
+    _load(modules)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / f"socket-{seed}"))
+        listener.listen(WAITING_MAX)
+        ours, end = os.pipe()
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(ours)
+            os.close(end)
+            raise
+        if pid == 0:
+            os.close(end)
+            _go_on_as_server(listener, ours, folder)
+        os.close(ours)
+        return _Fork(pid, os.fdopen(end, "wb"))
+
+
+def _go_on_as_server(listener: socket.socket, ours: int, folder: Path) -> NoReturn:
+    """Be the server, in a process that was somebody else's before."""
+    code = 1
+    try:
+        os.setsid()  # Ctrl-C is for our owner, and so is SIGTERM, which supervisors send to all processes of a service
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        _starting.release()  # what is forked may start a session of its own
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        for given, number in ((ours, 0), (nothing, 1)):
+            os.dup2(given, number)
+            os.close(given)
+        for each in logging.getLogger().handlers[:]:  # a task's log goes to its worker, and nowhere else
+            logging.getLogger().removeHandler(each)
+        _serve(listener, folder)
+        code = 0
+    except BaseException as error:  # never back into what the owner was about to do
+        sys.excepthook(type(error), error, error.__traceback__)
+    finally:
+        os._exit(code)
 
 
 # -- the process
@@ -346,27 +449,40 @@ def _reseed() -> None:
         numpy_random.seed(random.SystemRandom().getrandbits(32))
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Import, then serve; given are the listener's descriptor, its folder, and the modules."""
-    listener = socket.socket(fileno=int(arguments[0]))
+def _load(modules: Sequence[str]) -> None:
+    """Import what is forked, and have it stay shared with the children."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads would not survive a fork
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as Spark's JVM, and what that starts
     from ottla.spark.private_api.workers import load_planners, load_worker
 
     load_worker()
     load_planners()
-    for module in arguments[2:]:
+    for module in modules:
         importlib.import_module(module)
-    os.register_at_fork(after_in_child=_reseed)
     gc.collect()
-    gc.freeze()  # what is imported stays shared with the children
+    gc.freeze()
+
+
+def _serve(listener: socket.socket, folder: Path) -> None:
+    """Serve until the owner ends, and remove the folder; until then Spark runs what is in it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as Spark's JVM, and what that starts
+    with suppress(OSError):  # of Linux; the command line of an owner that was forked says something else
+        Path("/proc/self/comm").write_text(PROCESS_NAME)
+    os.register_at_fork(after_in_child=_reseed)
     ours, wakeup = socket.socketpair()
     for each in (ours, wakeup):
         each.setblocking(False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wakeup.fileno())
     _Server(listener, ours).run()
-    shutil.rmtree(arguments[1], ignore_errors=True)  # its owner has ended; until then Spark runs what is in it
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Import, then serve; given are the listener's descriptor, its folder, and the modules."""
+    listener = socket.socket(fileno=int(arguments[0]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # while it imports, too
+    _load(arguments[2:])
+    _serve(listener, Path(arguments[1]))
 
 
 if __name__ == "__main__":

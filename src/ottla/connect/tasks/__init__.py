@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ottla.connect.tasks.modelled import run_on_model
     from ottla.connect.tasks.port import Dial, RemotePort
     from ottla.connect.tasks.run import run_task
+    from ottla.connect.tasks.spare_memory import free_memory
 
 __all__ = [
     "Average",
@@ -32,6 +33,7 @@ __all__ = [
     "TaskSpec",
     "Total",
     "WorkerClients",
+    "free_memory",
     "run_on_model",
     "run_task",
 ]
@@ -42,6 +44,7 @@ _HOMES = {
     **dict.fromkeys(("Dial", "RemotePort"), "ottla.connect.tasks.port"),
     "SinkLoop": "ottla.connect.tasks.loop_sink",
     "SourceLoop": "ottla.connect.tasks.loop_source",
+    "free_memory": "ottla.connect.tasks.spare_memory",
     "run_on_model": "ottla.connect.tasks.modelled",
     "run_task": "ottla.connect.tasks.run",
 }

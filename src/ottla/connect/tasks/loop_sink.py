@@ -35,6 +35,7 @@ from ottla.connect.tasks.settings import (
 from ottla.connect.tasks.sink_context import ErrantRecords, SinkContext
 from ottla.connect.tasks.sink_rows import Portion, RowReader, raw_records
 from ottla.connect.tasks.sink_state import SinkMeasures, SinkPositions
+from ottla.connect.tasks.spare_memory import SpareMemory
 from ottla.connect.tasks.task_client import LazyClient
 
 __all__ = ["SinkLoop"]
@@ -116,6 +117,7 @@ class SinkLoop:
         """Since when a commit is under way."""
         self._started = self._stopped = self._is_paused = False
         self._measures = SinkMeasures(window)
+        self._spare = SpareMemory(self._now(), reach.free)
 
     # -- from start to end
 
@@ -192,6 +194,7 @@ class SinkLoop:
         self._member.refresh(self._task_client)
         self._member.poll()
         self._metrics.maybe_report()
+        self._spare.look(now)
         if self._at.waiting is not None:
             self._put_again(now)
         elif self._is_paused:
@@ -231,6 +234,7 @@ class SinkLoop:
             return
         answer.advance(portion.rows)
         self._measures.read.add(portion.rows)
+        self._spare.took(portion.rows)
         self._note_topic(portion.partition.topic)
         self._deliver(portion)
 

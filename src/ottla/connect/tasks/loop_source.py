@@ -43,6 +43,7 @@ from ottla.connect.tasks.settings import (
     source_settings,
 )
 from ottla.connect.tasks.source_offsets import AtLeastOnce, ExactlyOnce, LoopCalls, SourceOffsets
+from ottla.connect.tasks.spare_memory import SpareMemory
 from ottla.connect.tasks.submitted import Submitted
 from ottla.connect.tasks.task_client import LazyClient
 
@@ -155,6 +156,7 @@ class SourceLoop:
         self._idle_s = IDLE_SECONDS_MIN
         self._stop_seen: float | None = None
         self._started = False
+        self._spare = SpareMemory(self._now(), reach.free)
         self._stopper = reach.stopper(self._task, port)
         self._dead_letter_converter: Converter = _dead_letter_converter(plugins)
         if self._errors.dead_letters:
@@ -221,6 +223,7 @@ class SourceLoop:
                 self._check_sent()
                 self._offsets.tick()
                 self._metrics.maybe_report()
+                self._spare.look(self._now())
                 if target is storage.TargetState.PAUSED:
                     self._pause()
                 elif not self._to_send and not self._poll():
@@ -240,6 +243,7 @@ class SourceLoop:
             self._check_sent()
             self._offsets.tick()
             self._metrics.maybe_report()
+            self._spare.look(self._now())
         self._metrics.paused(False)
         if self._port.target is not storage.TargetState.STOPPED:
             self._port.tell(storage.State.RUNNING)
@@ -302,6 +306,7 @@ class SourceLoop:
         self._idle_s = IDLE_SECONDS_MIN
         count = len(polled) if set(map(type, polled)) == {SourceRecord} else sum(map(_count_of, polled))
         self._polled.add(count)
+        self._spare.took(count)
         self._poll_ms.add(1000 * took_s)
         self._metrics.batch_size.add(count)
         self._active.add(self._polled.value - self._written.value)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.connect.tasks.members import Member
+from ottla.connect.tasks.spare_memory import free_memory
 from ottla.connect.tasks.stopper import TaskStopper
 from ottla.connect.tasks.task_client import ClientThread, MakeTaskClient
 
@@ -29,6 +30,9 @@ class Reach:
 
     now: Callable[[], float] = time.monotonic
     """Returns seconds; waits for less than forever are counted in them."""
+
+    free: Callable[[], None] = free_memory
+    """Gives the system the memory that a busy time has left behind."""
 
 
 TCP = Reach()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -19,6 +20,7 @@ from ottla.spark.connect.executor import OnExecutor, plugins_of, run_here
 from ottla.spark.connect.launching import Launch
 from ottla.spark.connect.query_sinks import is_query_sink, run_query_sink
 from ottla.spark.connect.slots import HEADROOM, SLOTS_DEFAULT, SLOTS_SETTING
+from ottla.spark.fork_server import fork_early
 from ottla.spark.private_api.gateway import forget_gateway
 from ottla.spark.private_api.sessions import executor_slots
 from ottla.spark.sessions import let_go, register, session
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import SparkSession
 
-__all__ = ["MASTER_SETTING", "Jobs", "SparkJobs", "ThreadJobs", "spark_settings"]
+__all__ = ["MASTER_SETTING", "Jobs", "SparkJobs", "ThreadJobs", "prepare_local_python", "spark_settings"]
 
 log = logging.getLogger(__name__)
 
@@ -39,9 +41,12 @@ _LATE_COMPILER = (
 )
 """Java's thorough compiler at ten times its own thresholds: a start is over before (measured: 7.0 processor seconds of the
 JVM until tasks could run without this, 5.0 s with it), and what query sinks do for long is compiled by it all the same."""
-_SMALL_HEAP = "-Xms48m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40"
+_SMALL_HEAP = "-Xms48m -XX:NewRatio=5 -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40"
 """A heap that begins with what a driver of tasks needs (46 MiB live) and grows with what query sinks make of it: Java's own
-start is a 64th of the machine's memory, whose young generation is filled before anything is looked through."""
+start is a 64th of the machine's memory, whose young generation is filled before anything is looked through. A sixth of it is
+young and not a third: what a driver allocates between two collections would be held for ever (14 MiB, measured)."""
+_TRIMMED = "-XX:+IgnoreUnrecognizedVMOptions -XX:TrimNativeHeapInterval=10000"
+"""The compilers' memory, megabytes of a start, goes back to the system; Java before 17.0.9 does not know how."""
 _SETTINGS: Mapping[str, str] = {
     **_KILL,
     "spark.sql.shuffle.partitions": "2",
@@ -52,12 +57,23 @@ _SETTINGS: Mapping[str, str] = {
     # How long a standalone cluster's driver waits, after an executor's connection has ended, for the master to say why.
     "spark.standalone.executorRemoveDelayOnDisconnection": "1s",
     "spark.driver.memory": "512m",
-    "spark.driver.extraJavaOptions": f"-Xrs -XX:+UseSerialGC -XX:-UsePerfData {_SMALL_HEAP} {_LATE_COMPILER}",
+    "spark.driver.extraJavaOptions": f"-Xrs -XX:+UseSerialGC -XX:-UsePerfData {_SMALL_HEAP} {_TRIMMED} {_LATE_COMPILER}",
 }
 STARTS_MAX = 3
 """How often a session is started whose JVM ends before it is there, and a Python process that ends before it is ready."""
 JAVA_STACK = ("\tat ", "\t... ")
 _OWN_DAEMON = "ottla.spark.connect.daemon"
+
+
+def prepare_local_python(worker: Mapping[str, str]) -> None:
+    """Have local tasks be forks of this process, with what both import in memory once; before it has threads.
+
+    `worker` are the worker's properties. Tasks on a cluster, and those of another Python, are no matter of this process.
+    """
+    master, settings = spark_settings(worker)
+    named = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
+    if master.startswith("local") and named == sys.executable:
+        fork_early([_OWN_DAEMON])
 
 
 class Jobs(Protocol):

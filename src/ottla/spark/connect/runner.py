@@ -22,7 +22,7 @@ from ottla.connect import (
     storage,
     task_clients,
 )
-from ottla.connect.tasks import TaskSpec, WorkerClients
+from ottla.connect.tasks import TaskSpec, WorkerClients, free_memory
 from ottla.security.ephemeral import EphemeralKey, may_encrypt
 from ottla.spark.connect.cluster import BIND, HOST, address_settings
 from ottla.spark.connect.control import Attempt, ControlServer
@@ -86,6 +86,7 @@ class SparkTaskRunner:
         log.info("Starting Spark, for which the first tasks wait some seconds")
         await asyncio.to_thread(self.jobs.start)
         await self.count_slots()
+        await asyncio.to_thread(free_memory)
         log.info("Spark is ready after %.1f s, with %d slots for tasks", time.monotonic() - began, self.slots.total)
 
     async def count_slots(self) -> None:
