@@ -71,6 +71,74 @@ class ColdFile:
         return True
 
 
+class PartlyCachedFile:
+    """A file of which the page cache holds what lies before `cached`, and what was read; it notes each `sendfile`."""
+
+    def __init__(self, file: File, cached: int) -> None:
+        self._held = file.hold()
+        self.was_cut = self._held.was_cut
+        self.cached = cached
+        self.sends: list[tuple[int, int]] = []
+        self.unready = 0
+        """Bytes that a `sendfile` was asked for which the page cache did not hold."""
+
+    def hold(self) -> PartlyCachedFile:
+        return self
+
+    def pread_nowait(self, position: int, size: int) -> Any:
+        return self._held.pread_nowait(position, size) if self.is_cached(position, size) else None
+
+    def pread_into(self, position: int, into: memoryview) -> int | None:
+        return self._held.pread_into(position, into) if self.is_cached(position, len(into)) else None
+
+    def sendfile(self, socket_fd: int, position: int, size: int) -> int:
+        self.sends.append((position, size))
+        self.unready += max(0, position + size - self.cached)
+        return self._held.sendfile(socket_fd, position, size)
+
+    def pread(self, position: int, size: int) -> bytes:
+        self.cached = max(self.cached, position + size)
+        return self._held.pread(position, size)
+
+    def is_cached(self, position: int, size: int) -> bool:
+        return position + size <= self.cached
+
+
+def test_a_mebibyte_in_the_page_cache_is_sent_by_one_call_where_the_socket_takes_it(stored: Path) -> None:
+    files: list[PartlyCachedFile] = []
+
+    def wrap(file: File) -> PartlyCachedFile:
+        files.append(PartlyCachedFile(file, SIZE))
+        return files[0]
+
+    async def test() -> None:
+        async with World([serving(stored, wrap)]).listening() as world:
+            client = await world.open()
+            client.ask(FETCH, 1, b"1000,1048576")
+            assert await client.answer() == (1, b"<<" + stored.read_bytes()[1000 : 1000 + (1 << 20)] + b">>")
+
+    run(test)
+    assert files[0].sends[:1] == [(1000, 1 << 20)]  # asyncio's own loop, in clear
+
+
+@pytest.mark.parametrize("cached", [0, 300_000, 600_000, 1_200_000])
+def test_a_sendfile_is_asked_for_no_more_than_the_page_cache_holds(stored: Path, cached: int) -> None:
+    files: list[PartlyCachedFile] = []
+
+    def wrap(file: File) -> PartlyCachedFile:
+        files.append(PartlyCachedFile(file, cached))
+        return files[0]
+
+    async def test() -> None:
+        async with World([serving(stored, wrap)]).listening() as world:
+            client = await world.open()
+            client.ask(FETCH, 1, b"1000,3000000")
+            assert await client.answer() == (1, b"<<" + stored.read_bytes()[1000:3_001_000] + b">>")
+            assert files[-1].unready == 0
+
+    run(test)
+
+
 def test_a_piece_of_a_file_arrives_as_it_is_stored(stored: Path) -> None:
     async def test() -> None:
         async with World([serving(stored)]).listening() as world:

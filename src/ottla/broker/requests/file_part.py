@@ -50,9 +50,9 @@ class FilePart:
         self.sent(sent)
         return sent
 
-    def is_cached(self, count: int) -> bool:
-        """Return whether the page cache holds the next `count` bytes."""
-        return self._held.is_cached(self.position, count)
+    def is_cached(self, start: int, count: int) -> bool:
+        """Return whether the page cache holds `count` bytes, `start` bytes behind the next."""
+        return self._held.is_cached(self.position + start, count)
 
     def read_nowait(self) -> Buffer | None:
         """Return all the bytes that are left, None where some would have to come from the device; raises StorageError."""

@@ -34,7 +34,7 @@ WRITE_BUFFER_BYTES_MAX: Final = 64 * 1024
 SEND_BYTES_PER_TURN = 1024 * 1024
 """File bytes that one connection sends before others have their turn."""
 SEND_BYTES: Final = 256 * 1024
-"""File bytes of one `sendfile`, of one look into the page cache, and of small pieces that are sent together."""
+"""File bytes of one look into the page cache, and of small pieces that are sent together."""
 SEND_BUFFERS_MAX: Final = 512
 """Pieces that are sent together; Linux takes 1024."""
 JOINED_BYTES_MAX: Final = 4 * 1024
@@ -322,11 +322,14 @@ class Outbound:
                     return False
                 part = queue[0]
                 if type(part) is FilePart and part.size >= SENDFILE_BYTES_MIN:
-                    count = min(part.size, SEND_BYTES)
-                    if not part.is_cached(count):
-                        self._warming = asyncio.ensure_future(self._warm(part, count))
+                    count = _cached(part, budget)
+                    if not count:
+                        self._warming = asyncio.ensure_future(self._warm(part, min(part.size, SEND_BYTES)))
                         return False
                     sent = self._send_file(raw, part, count)
+                    if sent < count:  # the socket is full, which another call would say again
+                        self._await_room()
+                        return False
                 else:
                     pieces, _ = self._gather(SEND_BYTES)
                     if not pieces:
@@ -336,10 +339,7 @@ class Outbound:
                     self._took(sent)
                 budget -= sent
         except BlockingIOError:
-            assert self._raw is not None
-            if not self._has_writer:
-                self._has_writer = True
-                self._loop.add_writer(self._raw.fileno(), self._writable)
+            self._await_room()
             return False
         except (PartGoneError, StorageError) as error:
             self._cannot_read(queue[0], error)
@@ -369,6 +369,13 @@ class Outbound:
         self._raw = raw = socket.socket(fileno=os.dup(connection.fileno()))
         raw.setblocking(False)
         return raw
+
+    def _await_room(self) -> None:
+        """Go on when the socket takes more; at once where it does already."""
+        assert self._raw is not None
+        if not self._has_writer:
+            self._has_writer = True
+            self._loop.add_writer(self._raw.fileno(), self._writable)
 
     def _writable(self) -> None:
         self._go_on()
@@ -411,3 +418,17 @@ class Outbound:
             return None
         finally:
             self._warming = None
+
+
+def _cached(part: FilePart, bytes_max: int) -> int:
+    """Return how many of a part's next bytes may go by one `sendfile`: the page cache has them, as far as was looked.
+
+    Looks are whole, so they may go beyond `bytes_max` by less than one; 0 where the first found nothing.
+    """
+    count = 0
+    while count < part.size and count < bytes_max:
+        step = min(part.size - count, SEND_BYTES)
+        if not part.is_cached(count, step):
+            break
+        count += step
+    return count
