@@ -14,6 +14,8 @@ import pytest
 from ottla.connect import DataError, SourceRecord
 from ottla.connectors.cdc import PostgresConnector, source_task
 from ottla.connectors.cdc.incremental import Progress
+from ottla.connectors.cdc.positions import SeenTransactions, StreamedTransactions
+from ottla.connectors.cdc.postgres_chunks import end_of_record
 from ottla.connectors.cdc.signals import FileChannel, Request, Signal, requests_of
 from tests.connectors.cdc.replay import begun, connected, read_until_quiet, run_sql
 from tests.connectors.contexts import Store, polled
@@ -33,13 +35,23 @@ def begun_with_signals(server: PostgresServer, database: str, store: Store | Non
         "signal.data.collection": "public.signals",
         "incremental.snapshot.chunk.size": "3",
     }
-    return begun(server, database, store, **{**given, **settings})
+    return begun(server, database, store, **{name: each for name, each in {**given, **settings}.items() if each})
 
 
 def signal(server: PostgresServer, database: str, type_: str, id_: str = "s", **data: Any) -> None:
     with connected(server, database) as connection:
         given = json.dumps({name.replace("_", "-"): value for name, value in data.items()})
         connection.execute("insert into signals values (%s, %s, %s)", (f"{id_}{random.random()}", type_, given))
+
+
+def from_file(path: Path, **settings: str) -> dict[str, str]:
+    """Settings of a task that writes no marks, and is asked by a file."""
+    own = {"signal.enabled.channels": "file", "signal.file": str(path), "signal.poll.interval.ms": "50"}
+    return {"read.only": "true", "signal.data.collection": "", **own, **settings}
+
+
+def ask(path: Path, **data: Any) -> None:
+    path.write_text(json.dumps({"id": "f", "type": "execute-snapshot", "data": data}) + "\n")
 
 
 def rows(records: list[SourceRecord], table: str = "later") -> list[tuple[str, str, Any]]:
@@ -87,10 +99,12 @@ def test_a_table_is_read_in_chunks_while_changes_go_on(server: PostgresServer, d
     assert {each[:2] for each in found} == {("r", "incremental")}
 
 
-@pytest.mark.parametrize("strategy", ["insert_insert", "insert_delete"])
-def test_what_changes_between_the_marks_is_not_overwritten_by_what_was_read(
-    server: PostgresServer, database: str, strategy: str
+@pytest.mark.parametrize("strategy", ["insert_insert", "insert_delete", "read_only"])
+def test_what_changes_beside_a_chunk_is_not_overwritten_by_what_was_read(
+    server: PostgresServer, database: str, tmp_path: Path, strategy: str
 ) -> None:
+    path = tmp_path / "signals.txt"
+    way = from_file(path) if strategy == "read_only" else {"incremental.snapshot.watermarking.strategy": strategy}
     run_sql(server, database, f"{SIGNALS}; {LATER}; insert into later select g, 'k', 0 from generate_series(1, 200) g")
     ending, chance = threading.Event(), random.Random(3)
 
@@ -107,12 +121,15 @@ def test_what_changes_between_the_marks_is_not_overwritten_by_what_was_read(
                 moved = 1000 * turn, chance.randrange(1, 220)
                 connection.execute("update later set a = a + %s where a = %s", moved)
 
-    task = begun_with_signals(server, database, **{"incremental.snapshot.watermarking.strategy": strategy})
+    task = begun_with_signals(server, database, **way)
     writer = threading.Thread(target=write)
     writer.start()
     records: list[SourceRecord] = []
     try:
-        signal(server, database, "execute-snapshot", data_collections=["public.later"])
+        if strategy == "read_only":
+            ask(path, **{"data-collections": ["public.later"]})
+        else:
+            signal(server, database, "execute-snapshot", data_collections=["public.later"])
         until(lambda: records.extend(polled(task)) or is_complete(records), "the snapshot", every=0)
     finally:
         ending.set()
@@ -121,6 +138,107 @@ def test_what_changes_between_the_marks_is_not_overwritten_by_what_was_read(
     task.stop()
     assert state(records) == table(server, database)
     assert sum(op == "r" for op, _, _ in rows(records)) > 20
+
+
+def test_who_may_write_nothing_reads_a_table_in_chunks_where_nothing_is_written_besides(
+    server: PostgresServer, database: str, tmp_path: Path
+) -> None:
+    reader = f"reader_{database}"
+    run_sql(
+        server,
+        database,
+        f"{LATER}; insert into later select g, 'k', g from generate_series(1, 10) g; delete from later where a > 8; "
+        f"create publication pub_sig_{database} for all tables; "
+        f"create role {reader} login replication password 'r'; grant select on all tables in schema public to {reader}; "
+        f"alter role {reader} set default_transaction_read_only = on; revoke create on schema public from public",
+    )
+    path = tmp_path / "signals.txt"
+    user = {"database.user": reader, "database.password": "r", "publication.autocreate.mode": "disabled"}
+    task = begun_with_signals(server, database, **from_file(path, **user))
+    ask(path, **{"data-collections": ["public.later"]})
+    found: list[SourceRecord] = []
+    until(lambda: found.extend(polled(task)) or is_complete(found), "the snapshot", every=0)
+    task.stop()
+    assert [(op, row[0]) for op, _, row in rows(found)] == [("r", a) for a in range(1, 9)]
+
+
+def test_a_chunk_waits_for_a_commit_that_was_told_and_is_not_seen_yet(
+    server: PostgresServer, database: str, tmp_path: Path
+) -> None:
+    run_sql(server, database, f"{LATER}; insert into later values (1, 'k', 0), (2, 'k', 0)")
+    path = tmp_path / "signals.txt"
+    task = begun_with_signals(server, database, **from_file(path))
+    found = polled(task)
+    admin = connected(server, database)
+    admin.execute("set synchronous_commit = local")
+
+    def wait_for(standby: str) -> None:
+        admin.execute(f"alter system set synchronous_standby_names = '{standby}'".encode())
+        admin.execute("select pg_reload_conf()")
+        until(
+            lambda: admin.execute("show synchronous_standby_names").fetchone() == (standby,), "the setting", every=0.02
+        )
+
+    def update() -> None:
+        run_sql(server, database, "update later set v = 1 where a = 1")
+
+    wait_for("nobody")
+    writer = threading.Thread(target=update)
+    try:
+        writer.start()
+        until(lambda: found.extend(polled(task)) or rows(found), "the update", every=0)
+        assert table(server, database)[1, "k"] == (1, "k", 0), "it is told, and nobody sees it"
+        ask(path, **{"data-collections": ["public.later"]})
+        until(lambda: found.extend(polled(task)) or not path.read_text(), "the signal", every=0)
+        for _ in range(5):
+            found += polled(task)
+        assert [op for op, _, _ in rows(found)] == ["u"]
+    finally:
+        wait_for("")
+        writer.join()
+        admin.close()
+    until(lambda: found.extend(polled(task)) or is_complete(found), "the snapshot", every=0)
+    task.stop()
+    assert state(found) == table(server, database) == {(1, "k"): (1, "k", 1), (2, "k"): (2, "k", 0)}
+
+
+def test_a_transaction_that_is_open_across_chunks_comes_behind_them(
+    server: PostgresServer, database: str, tmp_path: Path
+) -> None:
+    run_sql(server, database, f"{LATER}; insert into later select g, 'k', 0 from generate_series(1, 20) g")
+    path = tmp_path / "signals.txt"
+    task = begun_with_signals(server, database, **from_file(path))
+    found: list[SourceRecord] = []
+    with connected(server, database) as connection:
+        connection.execute("begin")
+        connection.execute("update later set v = 1 where a % 2 = 0")
+        ask(path, **{"data-collections": ["public.later"]})
+        until(lambda: found.extend(polled(task)) or is_complete(found), "the snapshot", every=0)
+        connection.execute("commit")
+    found += read_until_quiet(task, None, 0.4)
+    task.stop()
+    assert [op for op, _, _ in rows(found)] == ["r"] * 20 + ["u"] * 10
+    assert state(found) == table(server, database)
+
+
+def test_a_log_that_ends_behind_a_pages_header_has_its_last_record_before_it() -> None:
+    page, segment = 8192, 16 << 20
+    assert end_of_record(3 * segment + 40, page, segment) == 3 * segment
+    assert end_of_record(3 * segment + 24, page, segment) == 3 * segment + 24
+    assert end_of_record(3 * segment + page + 24, page, segment) == 3 * segment + page
+    assert end_of_record(3 * segment + page + 40, page, segment) == 3 * segment + page + 40
+    assert end_of_record(3 * segment + 999, page, segment) == 3 * segment + 999
+
+
+def test_transactions_that_a_snapshot_does_not_see_are_waited_for_beyond_the_turn_of_their_numbers() -> None:
+    streamed = StreamedTransactions()
+    turn = 1 << 32
+    for xid in (turn - 1, 0, 3):
+        streamed.passed(xid & 0xFFFFFFFF)
+    assert not streamed.are_seen(SeenTransactions(f"{turn - 5}:{turn + 4}:{turn - 1},{turn + 2}", 0))
+    assert not streamed.are_seen(SeenTransactions(f"{turn - 1}:{turn + 9}:{turn - 1}", 0))
+    assert streamed.are_seen(SeenTransactions(f"{turn + 9}:{turn + 9}:", 0))
+    assert not streamed.are_many
 
 
 def is_complete(records: list[SourceRecord]) -> bool:

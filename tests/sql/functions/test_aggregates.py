@@ -121,7 +121,12 @@ def test_what_was_added_and_undone_leaves_nothing(name: str, kept: list[int | No
         state = aggregate.undo(state, value)
     wanted = over(aggregate, [(value,) for value in kept])
     found = aggregate.result(state)
-    assert found == wanted or (isinstance(found, float) and math.isclose(found, wanted, abs_tol=1e-6))  # type: ignore[arg-type]
+    if isinstance(found, float) and isinstance(wanted, float):
+        assert math.isclose(found, wanted, abs_tol=1e-4), (
+            "a deviation is a root, also of what rounding leaves of 1000 squared"
+        )
+    else:
+        assert found == wanted
 
 
 @given(st.sampled_from(MERGED), st.lists(INTEGERS, max_size=6), st.lists(INTEGERS, max_size=6))

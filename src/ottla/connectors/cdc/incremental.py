@@ -1,9 +1,10 @@
 """Incremental snapshots: tables read in chunks by their keys, between marks in the stream of changes, while that goes on.
 
 The way is DBLog's (Andreakis and Papapanagiotou, "DBLog: A Watermark Based Change-Data-Capture Framework", 2020): a mark is
-written into the signals' table, a chunk is read, and a second mark is written. Both come back in the stream. What changed
-between them is in the stream, newer than what was read, and leaves the chunk; the rest of it is written behind the second
-mark. How far a snapshot is, is part of the source's offsets: killed, it goes on behind the last chunk that was stored.
+written into the signals' table, a chunk is read, and a second mark is written. Both come back in the stream. What the stream
+tells from the reading on until the second mark is as new as what was read, or newer, and leaves the chunk; the rest of it is
+written behind that mark. Where no marks may be written (`read.only`), the log's end behind the reading is the second mark.
+How far a snapshot is, is part of the source's offsets: killed, it goes on behind the last chunk that was stored.
 """
 
 from __future__ import annotations
@@ -93,14 +94,13 @@ def _keys(text: Any) -> Keys | None:
 
 @dataclass(slots=True)
 class _Window:
-    """A chunk between its marks."""
+    """A chunk that was read, and waits for the stream to come as far."""
 
     id: str
     table: TableId
     records: dict[tuple[Any, ...], list[SourceRecord]]
     behind: Progress
     """Where reading is when the chunk is written."""
-    is_open: bool = False
     until: Any = None
     """Where the stream has to come for the chunk to be written, of one without marks."""
     has_own_keys: bool = True
@@ -219,8 +219,13 @@ class IncrementalSnapshot:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a chunk waits for its second mark, and changes have to be told."""
-        return self._window is not None and self._window.is_open
+        """Whether a chunk waits for the stream, and changes have to be told."""
+        return self._window is not None
+
+    @property
+    def until(self) -> Any:
+        """Where the stream has to come for the chunk that waits; None where none does, or it waits for a mark."""
+        return None if self._window is None else self._window.until
 
     def lost(self) -> None:
         """Forget the chunk under way: the stream begins anew, and with it its marks."""
@@ -303,7 +308,7 @@ class IncrementalSnapshot:
         self._chunks_read += 1
         self._rows_read += len(found.rows)
         self._tell_chunk(chunks, table, request, last, progress.most)
-        window = self._window = _Window(id_, table.id, {}, behind, until is not None, until)
+        window = self._window = _Window(id_, table.id, {}, behind, until)
         self._fill(window, table, found.rows, chunks.server.moment())
 
     def _fill(self, window: _Window, table: Table, rows: Sequence[Row], moment: Any) -> None:
@@ -326,13 +331,9 @@ class IncrementalSnapshot:
     def marked(self, id_: str, *, deleted: bool = False) -> list[SourceRecord]:
         """Take a mark; returns the rows that are to be written at a second one, none at a foreign one."""
         window = self._window
-        if window is None:
+        if window is None or window.until is not None or id_ != f"{window.id}-{'open' if deleted else 'close'}":
             return []
-        if id_ == f"{window.id}-open" and not deleted:
-            window.is_open = True
-        elif window.is_open and window.until is None and id_ == f"{window.id}-{'open' if deleted else 'close'}":
-            return self._closed(window)
-        return []
+        return self._closed(window)
 
     def reached(self, is_at: Callable[[Any], bool]) -> list[SourceRecord]:
         """Return the rows of a chunk without marks, where the stream has come as far as the log had at its reading."""
@@ -361,7 +362,7 @@ class IncrementalSnapshot:
     def changed(self, table: TableId, key: tuple[Any, ...] | None) -> None:
         """A row has changed; without a key nobody can say which, or all have."""
         window = self._window
-        if window is None or not window.is_open or window.table != table:
+        if window is None or window.table != table:
             return
         name = None if key is None else tuple(map(repr, key))
         if name is None or (not window.has_own_keys and name in window.records):

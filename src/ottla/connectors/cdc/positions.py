@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from ottla.connect import ConnectError
 from ottla.connectors.cdc.signals import KEPT
 
-__all__ = ["Position", "SeenTransactions"]
+__all__ = ["STREAMED_MAX", "Position", "SeenTransactions", "StreamedTransactions"]
+
+STREAMED_MAX: Final = 10_000
+"""How many transactions are noted before somebody has to look which of them are seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,31 @@ class SeenTransactions:
         if whole >= xmax:
             return False
         return whole < xmin or str(whole) not in running.split(",")
+
+
+class StreamedTransactions:
+    """What the stream has told of and a reader of the tables may not see yet.
+
+    A commit is in the log, and sent, before others see it: microseconds before, or as long as a synchronous standby takes.
+    Rows that are read meanwhile are older than what was told of them.
+    """
+
+    def __init__(self) -> None:
+        self._xids: set[int] = set()
+
+    def passed(self, xid: int) -> None:
+        """Note a transaction; `xid` has 32 bits."""
+        self._xids.add(xid)
+
+    @property
+    def are_many(self) -> bool:
+        """Whether it is time to look, so that they do not become more and more."""
+        return len(self._xids) >= STREAMED_MAX
+
+    def are_seen(self, snapshot: SeenTransactions) -> bool:
+        """Whether a snapshot sees all of them; those that it sees are forgotten."""
+        self._xids = {each for each in self._xids if not snapshot.has(each)}
+        return not self._xids
 
 
 @dataclass(frozen=True, slots=True)

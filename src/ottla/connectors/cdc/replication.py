@@ -168,14 +168,20 @@ class ReplicationStream:
             self._confirmed = lsn
             self._tell_status(now=True)
 
-    def _tell_status(self, *, now: bool) -> None:
+    def ask(self) -> None:
+        """Have the server say how far it has sent, which it does by itself at times."""
+        self._tell_status(now=True, asks=True)
+
+    def _tell_status(self, *, now: bool, asks: bool = False) -> None:
         """Tell where reading is, at times: who says nothing for long is given up by the server."""
         at_s = time.monotonic()
         if not now and at_s < self._told_at_s + self._status_interval_s:
             return
         self._told_at_s = at_s
         clock = time.time_ns() // 1000 - EPOCH_US
-        self._connection.put_copy_data(_STATUS.pack(b"r", self._received, self._confirmed, self._confirmed, clock, 0))
+        self._connection.put_copy_data(
+            _STATUS.pack(b"r", self._received, self._confirmed, self._confirmed, clock, asks)
+        )
         deadline_s = at_s + 10.0
         while self._connection.flush() and time.monotonic() < deadline_s:
             is_ready(self._connection.socket, select.POLLOUT, 1.0)

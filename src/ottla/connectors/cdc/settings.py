@@ -155,6 +155,12 @@ KEYS: Final[Sequence[tuple[str, ConfigType, Any, str]]] = (
     ("notification.enabled.channels", _LIST, "", "Where is told what snapshots have come to: sink (a topic), log."),
     ("notification.sink.topic.name", _STR, None, "The topic of notifications."),
     ("incremental.snapshot.chunk.size", _INT, 1024, "Rows of an incremental snapshot that are read at once."),
+    (
+        "read.only",
+        _BOOL,
+        False,
+        "Whether incremental snapshots write no marks, and go by the end of the log; signals come from elsewhere.",
+    ),
 )
 
 
@@ -286,7 +292,6 @@ _WITHOUT_EFFECT = (
     *(
         "signal.",
         "incremental.snapshot.",
-        "read.only",
         "notification.",
         "snapshot.",
     ),

@@ -52,6 +52,10 @@ class Signalling:
         if "kafka" in channels:
             more = {name.removeprefix(CONSUMER): value for name, value in props.items() if name.startswith(CONSUMER)}
             self._topic = KafkaChannel(settings, offset, more)
+        self.may_be_asked = (
+            self._file is not None or self._topic is not None or bool(settings["signal.data.collection"])
+        )
+        """Whether there is any way by which a signal may come."""
         self._waiting: deque[Signal] = deque()
         """Taken from a channel that has them no more, and not followed yet."""
         self.incremental = IncrementalSnapshot(settings, events, Progress.of(offset), notifications)

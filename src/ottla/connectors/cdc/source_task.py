@@ -17,7 +17,7 @@ from ottla.connectors.cdc.column_masks import column_rules
 from ottla.connectors.cdc.events import Events, TableEvents, Transaction
 from ottla.connectors.cdc.metrics import CaptureMetrics
 from ottla.connectors.cdc.notifications import INITIAL, Notifications
-from ottla.connectors.cdc.positions import Position
+from ottla.connectors.cdc.positions import Position, StreamedTransactions
 from ottla.connectors.cdc.postgres_chunks import PostgresChunks
 from ottla.connectors.cdc.postgres_events import Messages, Moment, postgres_dialect
 from ottla.connectors.cdc.replication import (
@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 OPERATIONS = {"I": "c", "U": "u", "D": "d"}
 RETRY_SECONDS = 5.0
 """Between two tries to reach a server that has gone away."""
+ASK_SECONDS = 0.1
+"""Between two questions how far the server has sent."""
 
 
 class PostgresSourceTask(SourceTask):
@@ -74,6 +76,8 @@ class PostgresSourceTask(SourceTask):
         self._retry_at_s = 0.0
         self._signals: int | None = None
         """The number of the signals' table, where the stream has told of it."""
+        self._streamed = StreamedTransactions()
+        self._ask_at_s = 0.0
 
     def start(self, props: Mapping[str, str]) -> None:
         """Look at the server, make what is missing, and begin; raises ConnectError where changes would be lost."""
@@ -214,13 +218,33 @@ class PostgresSourceTask(SourceTask):
         """Take what has come, and read what is to be read beside the stream; false where the server has gone away."""
         try:
             self._asked.look()
-            self._asked.step(lambda: PostgresChunks(self._asked_of(), self._position.commit_lsn))
+            if self._sees_streamed():
+                is_read_only = self._settings["read.only"]
+                self._asked.step(self._chunks, (lambda: self._chunks().end()) if is_read_only else None)
         except ServerAwayError as error:
             self._lost(error)
             return False
         finally:
             self._keep()
         return True
+
+    def _chunks(self) -> PostgresChunks:
+        return PostgresChunks(self._asked_of(), self._position.commit_lsn)
+
+    def _sees_streamed(self) -> bool:
+        """Whether a chunk may be read: who reads now sees everything that the stream has told of."""
+        is_due = self._asked.is_reading and not self._asked.incremental.is_waiting
+        if not is_due and not self._streamed.are_many:
+            return True
+        return self._streamed.are_seen(self._chunks().snapshot())
+
+    def _let_go(self, lsn: int) -> None:
+        """Write the rows of a chunk without marks, where the stream has come to `lsn` and that is far enough."""
+        if not (found := self._asked.incremental.reached(lambda until: lsn >= until)):
+            return
+        self._keep()
+        found[-1].source_offset = self._position.offset()
+        self._waiting += found
 
     def _asked_of(self) -> Catalog:
         if self._catalog is None:
@@ -287,6 +311,7 @@ class PostgresSourceTask(SourceTask):
     def _changes(self, most: int) -> list[SourceRecord | SourceColumns] | None:
         assert self._stream is not None
         try:
+            self._ask_how_far()
             found, at = self._stream.read(most, self._settings["poll.interval.ms"] / 1000), 0
             while at < len(found):
                 if self._run is not None and (count := self._run.extend(found, at)):
@@ -301,9 +326,21 @@ class PostgresSourceTask(SourceTask):
         except ServerAwayError as error:
             self._lost(error)
         self._end_run()
+        if self._begin is None:
+            self._let_go(max(self._idle_lsn, self._position.commit_lsn))
         if self._heartbeat_s and self._begin is None and time.monotonic() >= self._heartbeat_at_s:
             self._beat()
         return self._taken() or None
+
+    def _ask_how_far(self) -> None:
+        """Have the server say how far it has sent, where a chunk waits for that and nothing may come for long."""
+        if (
+            self._stream is not None
+            and self._asked.incremental.until is not None
+            and time.monotonic() >= self._ask_at_s
+        ):
+            self._ask_at_s = time.monotonic() + ASK_SECONDS
+            self._stream.ask()
 
     def _taken(self) -> list[SourceRecord | SourceColumns]:
         """Return what was made, but the last change of a transaction under way."""
@@ -411,8 +448,11 @@ class PostgresSourceTask(SourceTask):
             self._waiting.append(self._events.transaction("END", id_, self._begin.commit_us, self._transaction))
         if self._waiting:
             self._waiting[-1].source_offset = self._position.offset()
+        if self._asked.may_be_asked and self._begin is not None:
+            self._streamed.passed(self._begin.xid)
         self._last_change, self._begin_waits = 0, False
         self._begin, self._transaction, self._is_seen = None, None, False
+        self._let_go(message.end_lsn)
 
     def _changed(self, message: pgoutput.Change | pgoutput.Truncate | pgoutput.LogicalMessage, lsn: int) -> None:
         is_alone = isinstance(message, pgoutput.LogicalMessage) and not message.is_transactional

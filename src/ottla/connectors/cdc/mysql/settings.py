@@ -25,7 +25,7 @@ _SHARED: Final = (
     *("heartbeat.interval.ms", "heartbeat.topics.prefix", "heartbeat.action.query", "provide.transaction.metadata"),
     *("topic.delimiter", "signal.data.collection", "signal.enabled.channels", "signal.kafka.topic", "signal.file"),
     *("signal.kafka.bootstrap.servers", "signal.kafka.groupId", "signal.poll.interval.ms"),
-    *("notification.enabled.channels", "notification.sink.topic.name", "incremental.snapshot.chunk.size"),
+    *("notification.enabled.channels", "notification.sink.topic.name", "incremental.snapshot.chunk.size", "read.only"),
 )
 _SHARED_CHOICES: Final = (
     *("decimal.handling.mode", "binary.handling.mode", "schema.name.adjustment.mode", "field.name.adjustment.mode"),
@@ -49,12 +49,6 @@ _OWN: Final[Sequence[Key]] = (
     ("database.ssl.ca", _STR, None, "The authorities that are trusted, as PEM."),
     ("database.ssl.cert", _STR, None, "The client's certificate, as PEM."),
     ("database.ssl.key", _STR, None, "Its key, as PEM."),
-    (
-        "read.only",
-        _BOOL,
-        False,
-        "Whether incremental snapshots write no marks, and go by the end of the binlog; signals come from elsewhere.",
-    ),
     (
         "gtid.source.includes",
         _STR,
