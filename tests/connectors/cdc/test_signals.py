@@ -413,10 +413,17 @@ def test_a_blocking_snapshot_that_is_read_whole_needs_its_connection_no_more(
 
 
 @pytest.mark.usefixtures("impatient")
-def test_an_incremental_snapshot_whose_connections_are_cut_goes_on(server: PostgresServer, database: str) -> None:
+@pytest.mark.parametrize("way", ["marks", "read_only"])
+def test_an_incremental_snapshot_whose_connections_are_cut_goes_on(
+    server: PostgresServer, database: str, tmp_path: Path, way: str
+) -> None:
     run_sql(server, database, f"{SIGNALS}; {LATER}; insert into later select g, 'k', g from generate_series(1, 60) g")
-    task = begun_with_signals(server, database)
-    signal(server, database, "execute-snapshot", data_collections=["public.later"])
+    path = tmp_path / "signals.txt"
+    task = begun_with_signals(server, database, **(from_file(path) if way == "read_only" else {}))
+    if way == "read_only":
+        ask(path, **{"data-collections": ["public.later"]})
+    else:
+        signal(server, database, "execute-snapshot", data_collections=["public.later"])
     found: list[SourceRecord] = []
     for wanted in (6, 20, 40, 60):
         polled_until(task, found, wanted)

@@ -169,8 +169,13 @@ class ReplicationStream:
             self._tell_status(now=True)
 
     def ask(self) -> None:
-        """Have the server say how far it has sent, which it does by itself at times."""
-        self._tell_status(now=True, asks=True)
+        """Have the server say how far it has sent, which it does by itself at times. Raises ServerAwayError."""
+        from psycopg import OperationalError
+
+        try:
+            self._tell_status(now=True, asks=True)
+        except OperationalError as error:
+            raise ServerAwayError(f"The replication stream is broken: {error}") from error
 
     def _tell_status(self, *, now: bool, asks: bool = False) -> None:
         """Tell where reading is, at times: who says nothing for long is given up by the server."""
