@@ -120,7 +120,7 @@ def test_a_process_may_be_killed_before_any_call_that_makes_a_log_and_the_next_o
     for number in range(1, 40):
         path = str(tmp_path / str(number))
         disk = FailingDisk(OsDisk())
-        log_dir = LogDir.open(disk, path)  # type: ignore[arg-type]
+        log_dir = LogDir.open(disk, path)
         log_dir.open_log(TopicPartition("t", 0), CONFIG, now_ms=NOW, topic_id=TOPIC_ID).append(
             batch([b"a"]), now_ms=NOW
         )
