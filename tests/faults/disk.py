@@ -41,8 +41,8 @@ WRITE_ERRORS = ("short", "torn")
 CRASHES = ("kill-before", "kill-inside", "kill-after", "power-before", "power-inside", "power-after")
 KINDS = (*ERRORS, *WRITE_ERRORS, "full", "rot", "rot-head", "rot-stays", *CRASHES)
 READS = frozenset({"read", "scan", "exists", "space", "pread", "pread_nowait", "size"})
-TAKES_ROOM = frozenset({"create", "mkdir", "pwrite", "extend", "rename"})
-NAMELESS = frozenset({"exists", "read", "scan", "unlink", "rmdir", "mkdir"})
+TAKES_ROOM = frozenset({"create", "mkdir", "pwrite", "extend", "rename", "link"})
+NAMELESS = frozenset({"exists", "read", "scan", "unlink", "rmdir", "mkdir", "link"})
 """Calls that take a missing file for an answer, or make it."""
 NEEDS_NOTHING = frozenset({"exists", "unlink", "rmdir"})
 """Calls that need neither room nor a descriptor."""
@@ -213,6 +213,10 @@ class FaultyDisk:
     def rename(self, source: str, target: str) -> None:
         """See `Disk.rename`."""
         self.call("rename", source, lambda: self.disk.rename(source, target))
+
+    def link(self, source: str, target: str) -> bool:
+        """See `Disk.link`."""
+        return self.call("link", target, lambda: self.disk.link(source, target))
 
     def unlink(self, path: str) -> None:
         """See `Disk.unlink`."""

@@ -16,7 +16,7 @@ __all__ = ["KINDS", "FailingDisk", "Killed"]
 ERRORS: dict[str, type[StorageError]] = {"ENOSPC": NoSpaceError, "EIO": StorageError, "ENOENT": MissingFileError}
 KINDS = (*ERRORS, "short", "full", "kill")
 """short: half of a write is there, then ENOSPC. full: ENOSPC from then on, until `mend`. kill: the process ends before."""
-TAKES_ROOM = ("create", "mkdir", "pwrite", "rename")
+TAKES_ROOM = ("create", "mkdir", "pwrite", "rename", "link")
 
 
 class Killed(BaseException):

@@ -42,6 +42,10 @@ class TightDisk:
         self.take()
         self._disk.mkdir(path)
 
+    def link(self, source: str, target: str) -> bool:
+        self.take()
+        return self._disk.link(source, target)
+
     def fsync_all(self, files: Any, folders: Any = ()) -> None:
         self._disk.fsync_all([each.file for each in files], folders)
 

@@ -43,6 +43,7 @@ FAILURES_OF: dict[str, frozenset[CallFailure]] = {
     "write": _ALWAYS | {CallFailure.NO_SPACE, CallFailure.IO_ERROR_PARTLY},
     "truncate": _ALWAYS | {CallFailure.NO_SPACE},
     "rename": _ALWAYS | {CallFailure.NO_SPACE, CallFailure.MISSING},
+    "link": _ALWAYS | {CallFailure.NO_SPACE},
     "unlink": _ALWAYS,
     "fsync": _ALWAYS,
     "fsync_dir": _ALWAYS,
@@ -265,6 +266,18 @@ class SimDisk:
         self._in_parent(
             source, lambda folder, old: self.change(f"rename {source} {new}", lambda: folder.rename(old, new))
         )
+
+    def link(self, source: str, target: str) -> bool:
+        """Give a file one more name, which takes as much room as the file."""
+        self._changes("link", target)
+        if not self.storage.exists(source):
+            return False
+        inode = self.inode(source)
+        self._in_parent(
+            target, lambda folder, name: self.change(f"link {source} {target}", lambda: folder.add(name, inode))
+        )
+        self.storage.room_bytes -= len(inode.data)
+        return True
 
     def unlink(self, path: str) -> None:
         """Remove a file, if there is one."""

@@ -182,6 +182,14 @@ class Disk(Protocol):
         """Give a file or folder another name, replacing the file that has it; durable after `fsync_dir`."""
         ...
 
+    def link(self, source: str, target: str) -> bool:
+        """Give a file one more name, in any folder; durable as a created one is.
+
+        False where that cannot be, and nothing happened: no such file, as many names as the file system allows, or a file
+        system where a file has one name only.
+        """
+        ...
+
     def unlink(self, path: str) -> None:
         """Remove a file; nothing happens where there is none."""
         ...

@@ -17,6 +17,7 @@ from ottla.log.admission import Batch, admit, admit_replicated, check_producers,
 from ottla.log.config import LogConfig
 from ottla.log.disk import Disk, File, parent
 from ottla.log.durability import Durability
+from ottla.log.identity import Identities
 from ottla.log.index import TIME_ENTRY
 from ottla.log.leader_epochs import LeaderEpochs
 from ottla.log.lookup import offset_of_max_timestamp, offset_of_time
@@ -140,11 +141,13 @@ class Log:
         progress: Progress | None = None,
         recovered: RecoveryReport | None = None,
         is_missing: bool = False,
+        identities: Identities | None = None,
     ) -> Log:
         """Open the log in a folder, making both where they are missing, which with `is_missing` is known of both.
 
         After a clean end (`clean`) nothing is scanned; otherwise `recover` runs first, or has run (`recovered`). With a
-        `topic_id`, a log without `partition.metadata` gets one. `rng` draws `segment.jitter.ms`.
+        `topic_id`, a log without `partition.metadata` gets one, by `identities` where all is new. `rng` draws
+        `segment.jitter.ms`.
         """
         found = load_or_recover(
             disk,
@@ -158,6 +161,7 @@ class Log:
             recovered=recovered,
             progress=progress,
             is_missing=is_missing,
+            identities=identities,
         )
         return cls(
             disk,

@@ -17,6 +17,7 @@ from ottla.base import CorruptionError, NoSpaceError, Offset, Rng, StorageError,
 from ottla.log.checkpoints import read_offsets, write_offsets
 from ottla.log.config import LogConfig
 from ottla.log.disk import Disk, FileLock, join, parent, replace_file
+from ottla.log.identity import Identities
 from ottla.log.log import Log
 from ottla.log.names import (
     deleted_folder_name,
@@ -100,6 +101,7 @@ class LogDir:
         self._logs: dict[TopicPartition, Log] = {}
         self._futures: dict[TopicPartition, Log] = {}
         self._future_folders: dict[TopicPartition, str] = {}
+        self._identities = Identities(disk)
         self._doomed: list[_Doomed] = []
         self.strays: list[str] = []
         """Folders of logs that were set aside and are never removed by themselves."""
@@ -230,6 +232,7 @@ class LogDir:
             rng=rng,
             progress=progress,
             is_missing=not exists,
+            identities=self._identities,
         )
         log.cleaned_to = min(self._cleaned.get(partition, -1), log.log_end_offset)
         if log.log_end_offset < self._recovery_points.get(partition, 0):  # a truncation that was not stored any more
@@ -250,6 +253,7 @@ class LogDir:
             self._set_folder_aside(_Refused(partition, folder, "stray", now_ms, None))
         elif owner is Owner.UNPROVEN:
             target = self._free_name(partition, uuid_text(topic_id), stray_folder_name)
+            self._identities.forget()
             self.disk.rename(folder, target)
             self.strays.append(target)
         return owner is not Owner.ASKED
@@ -326,6 +330,7 @@ class LogDir:
         folder = self.folder_of(partition)
         self._set_refused_aside(folder)
         self._forget(partition, start_offset=log.log_start_offset)
+        self._identities.forget()
         self.disk.rename(self._future_folders[partition], folder)
         del self._future_folders[partition]
         log.moved(folder)
@@ -340,6 +345,7 @@ class LogDir:
         """Take the partition's name from a copy that a start found under it, and that lacks records, so that it goes on."""
         folder = join(self.path, future_folder_name(partition, unique))
         log = self._logs[partition]
+        self._identities.forget()
         self.disk.rename(self.folder_of(partition), folder)
         del self._logs[partition]
         log.moved(folder)
@@ -367,6 +373,7 @@ class LogDir:
         StorageError then, but for want of room.
         """
         log = self._logs.pop(partition, None)
+        self._identities.forget()
         for offsets in (self._recovery_points, self._start_offsets, self._high_watermarks, self._cleaned):
             offsets.pop(partition, None)
         self._drop_folder(_Refused(partition, self.folder_of(partition), unique, now_ms + delay_ms, log))
@@ -382,6 +389,7 @@ class LogDir:
 
     def _set_folder_aside(self, wanted: _Refused) -> None:
         target = self._free_name(wanted.partition, wanted.unique, deleted_folder_name)
+        self._identities.forget()
         self.disk.rename(wanted.folder, target)
         if wanted.log is not None:
             wanted.log.moved(target)

@@ -34,6 +34,10 @@ DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY
 _PROBE: Final = bytearray(1)
 CANNOT_SAY: Final = (errno.EOPNOTSUPP, errno.EINVAL)
 """What file systems answer that cannot tell what is in memory: tmpfs, old overlays."""
+NO_LINK: Final = frozenset(
+    {errno.ENOENT, errno.EMLINK, errno.EPERM, errno.EACCES, errno.EXDEV, errno.EOPNOTSUPP, errno.ENOSYS}
+)
+"""Why a file gets no further name where the disk is well: whoever wanted it writes another file."""
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """What ran out is bytes or inodes, a quota, the largest file, descriptors or the kernel's memory: the disk is well."""
 
@@ -109,7 +113,10 @@ class OsDisk:
     def mkdir(self, path: str) -> None:
         """See `Disk.mkdir`."""
         try:
-            os.makedirs(path, exist_ok=True)
+            try:
+                os.mkdir(path)
+            except (FileNotFoundError, FileExistsError):
+                os.makedirs(path, exist_ok=True)
         except OSError as error:
             raise _failed(path, error) from error
 
@@ -119,6 +126,16 @@ class OsDisk:
             os.replace(source, target)
         except OSError as error:
             raise _failed(source, error) from error
+
+    def link(self, source: str, target: str) -> bool:
+        """See `Disk.link`."""
+        try:
+            os.link(source, target)
+        except OSError as error:
+            if error.errno in NO_LINK:
+                return False
+            raise _failed(target, error) from error
+        return True
 
     def unlink(self, path: str) -> None:
         """See `Disk.unlink`."""

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from ottla.base import CorruptionError, Millis, Uuid
 from ottla.log.config import LogConfig
 from ottla.log.disk import Disk, Entry, join
+from ottla.log.identity import Identities, write_topic_id
 from ottla.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs, read_epochs
 from ottla.log.names import INDEX, TIME_INDEX, file_name
 from ottla.log.producer_state import ProducerState
-from ottla.log.properties import PARTITION_METADATA_FILE, encode_topic_id, read_topic_id
+from ottla.log.properties import PARTITION_METADATA_FILE, read_topic_id
 from ottla.log.recovery import Progress, load_segments, recover, tidy
 from ottla.log.segment import Segment
 from ottla.log.types import RecoveryReport
@@ -45,14 +46,15 @@ def load_or_recover(
     recovered: RecoveryReport | None,
     progress: Progress | None,
     is_missing: bool = False,
+    identities: Identities | None = None,
 ) -> Loaded:
     """Return a folder's log, making the folder where it is missing; recover it first where its end was not clean.
 
-    With `is_missing` it is known to be.
+    With `is_missing` it is known to be, and `identities` gives it its `partition.metadata`.
     """
     disk.mkdir(folder)
     if is_missing:
-        return _begin(disk, folder, config, log_start_offset, now_ms, topic_id)
+        return _begin(disk, folder, config, log_start_offset, now_ms, topic_id, identities or Identities(disk))
 
     def recover_now() -> RecoveryReport:
         return recover(
@@ -127,8 +129,16 @@ def load(
     )
 
 
-def _begin(disk: Disk, folder: str, config: LogConfig, start: int, now_ms: int, topic_id: Uuid | None) -> Loaded:
-    """Return a new log in an empty folder; what it costs are names: a folder and two files."""
+def _begin(
+    disk: Disk,
+    folder: str,
+    config: LogConfig,
+    start: int,
+    now_ms: int,
+    topic_id: Uuid | None,
+    identities: Identities,
+) -> Loaded:
+    """Return a new log in an empty folder; what it costs are a folder, a file, and a name of another file."""
     room = config.segment_bytes if config.preallocate else 0
     if room:
         segment = Segment.create(disk, folder, start, now_ms, preallocate=room)
@@ -137,8 +147,9 @@ def _begin(disk: Disk, folder: str, config: LogConfig, start: int, now_ms: int, 
     state = ProducerState(disk, folder, config.producer_id_expiration_ms, ())
     state.producers.clear(start)
     epochs = _epochs(disk, folder, {}, start, start, None)
-    found = _topic_id(disk, folder, {}, topic_id)
-    return Loaded([segment], epochs, state, start, start, found, is_new=True, recovery=None)
+    if topic_id is not None:
+        identities.give(folder, topic_id)
+    return Loaded([segment], epochs, state, start, start, topic_id, is_new=True, recovery=None)
 
 
 def _check_index_files(segment: Segment, entries: dict[str, Entry]) -> None:
@@ -166,13 +177,9 @@ def _epochs(
 def _topic_id(disk: Disk, folder: str, entries: dict[str, Entry], wanted: Uuid | None) -> Uuid | None:
     found = read_topic_id(disk, folder) if PARTITION_METADATA_FILE in entries else None
     if found is None and wanted is not None:
-        file = disk.open(join(folder, PARTITION_METADATA_FILE), create=True)  # durable with the log's first flush
-        try:
-            if entries:
-                file.truncate(0)
-            file.pwrite(0, encode_topic_id(wanted))
-        finally:
-            file.close()
+        if PARTITION_METADATA_FILE in entries:
+            disk.unlink(join(folder, PARTITION_METADATA_FILE))  # other logs may have this file, too
+        write_topic_id(disk, folder, wanted)
         found = wanted
     if found != wanted and wanted is not None:
         raise CorruptionError(f"{folder} belongs to another topic of this name: its id is not the one asked for")
