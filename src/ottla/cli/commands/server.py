@@ -10,7 +10,14 @@ from ottla.cli.build_kind import why_pure
 from ottla.cli.local.data_folders import data_lines
 from ottla.cli.local.log_format import log_to_stderr
 from ottla.cli.local.server_options import console_overrides, load_config, start_options
-from ottla.cli.local.serving import is_started, loop_factory, raise_descriptor_limit, stop_signals, why_not_listening
+from ottla.cli.local.serving import (
+    is_started,
+    look_for_cycles_seldom,
+    loop_factory,
+    raise_descriptor_limit,
+    stop_signals,
+    why_not_listening,
+)
 from ottla.cli.options import Options, UsageError, warn
 
 if TYPE_CHECKING:
@@ -115,12 +122,14 @@ def serve(config: BrokerConfig) -> int:
     import asyncio
 
     raise_descriptor_limit()
+    look_for_cycles_seldom()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(run_node(config))
 
 
 async def run_node(config: BrokerConfig) -> int:
     """Start the node, say so, and stop it when a signal comes; a second signal ends the process at once."""
+    import gc
     import random
 
     from ottla.broker import Node, SystemClock, ThreadsAndProcess
@@ -136,6 +145,7 @@ async def run_node(config: BrokerConfig) -> int:
     try:
         if not await is_started(node.start(), stopping):
             return 0
+        gc.freeze()  # no request waits for a look through every log that the start has opened
         if reason := why_pure():
             warn(f"warning: {reason}")
         data, others = data_lines(config.log_dirs)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "is_started",
+    "look_for_cycles_seldom",
     "loop_factory",
     "raise_descriptor_limit",
     "stop_signals",
@@ -21,6 +22,9 @@ __all__ = [
     "take_signals",
     "why_not_listening",
 ]
+
+CYCLES = (10_000, 5, 100)
+"""New objects, or looks of the kind before, until Python looks among young, older and all objects for cycles."""
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -76,6 +80,16 @@ def take_signals(stop: Callable[[int], None], is_stopping: Callable[[], bool]) -
 
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, signalled, number)
+
+
+def look_for_cycles_seldom() -> None:
+    """Let Python look for cycles among objects less often than by itself, for a process of many objects that stay.
+
+    A look through all of them stops the process: measured, 0.3 to 0.45 s with ten thousand partitions.
+    """
+    import gc
+
+    gc.set_threshold(*CYCLES)
 
 
 async def is_started(start: Coroutine[Any, Any, None], stopping: asyncio.Event) -> bool:
