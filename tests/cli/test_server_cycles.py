@@ -10,7 +10,8 @@ from tests.server import running_server
 
 SPY = """
 import atexit, gc, pathlib
-atexit.register(lambda: pathlib.Path(__file__).with_name("told").write_text(f"{gc.get_freeze_count()} {gc.get_threshold()[0]}"))
+told = pathlib.Path(__file__).with_name("told")
+atexit.register(lambda: told.write_text(f"{gc.get_freeze_count()} {gc.get_threshold()[0]}"))
 """
 
 
