@@ -636,6 +636,11 @@ async def read_everything(connection: Connection, ledger: Ledger, *, lost_power:
         while (at := start + len(rows)) < end:
             data = await fetch(connection, topic, index, at, max_bytes=1 << 20)
             more = rows_of(data, at)
+            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and "retention.bytes" in topic.configs:
+                moved = await list_offset(connection, name, index, EARLIEST)
+                if moved is not None and moved > at:  # retention has deleted what was next, and all before it
+                    start, rows = moved, []
+                    continue
             if data.error_code or not more:
                 raise Violation(f"{facts.name}: a fetch at {at} of {end} brought error {data.error_code} and nothing")
             rows += more
