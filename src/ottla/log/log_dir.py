@@ -253,10 +253,14 @@ class LogDir:
             self._set_folder_aside(_Refused(partition, folder, "stray", now_ms, None))
         elif owner is Owner.UNPROVEN:
             target = self._free_name(partition, uuid_text(topic_id), stray_folder_name)
-            self._identities.forget()
-            self.disk.rename(folder, target)
+            self._rename(folder, target)
             self.strays.append(target)
         return owner is not Owner.ASKED
+
+    def _rename(self, folder: str, target: str) -> None:
+        """Give a log's folder another name; new logs take no name of a file in it any more. Raises StorageError."""
+        self._identities.forget()
+        self.disk.rename(folder, target)
 
     def _free_name(self, partition: TopicPartition, unique: str, named: Callable[[TopicPartition, str], str]) -> str:
         count = 0
@@ -330,8 +334,7 @@ class LogDir:
         folder = self.folder_of(partition)
         self._set_refused_aside(folder)
         self._forget(partition, start_offset=log.log_start_offset)
-        self._identities.forget()
-        self.disk.rename(self._future_folders[partition], folder)
+        self._rename(self._future_folders[partition], folder)
         del self._future_folders[partition]
         log.moved(folder)
 
@@ -345,8 +348,7 @@ class LogDir:
         """Take the partition's name from a copy that a start found under it, and that lacks records, so that it goes on."""
         folder = join(self.path, future_folder_name(partition, unique))
         log = self._logs[partition]
-        self._identities.forget()
-        self.disk.rename(self.folder_of(partition), folder)
+        self._rename(self.folder_of(partition), folder)
         del self._logs[partition]
         log.moved(folder)
         self._future_folders[partition] = folder
@@ -373,7 +375,6 @@ class LogDir:
         StorageError then, but for want of room.
         """
         log = self._logs.pop(partition, None)
-        self._identities.forget()
         for offsets in (self._recovery_points, self._start_offsets, self._high_watermarks, self._cleaned):
             offsets.pop(partition, None)
         self._drop_folder(_Refused(partition, self.folder_of(partition), unique, now_ms + delay_ms, log))
@@ -389,8 +390,7 @@ class LogDir:
 
     def _set_folder_aside(self, wanted: _Refused) -> None:
         target = self._free_name(wanted.partition, wanted.unique, deleted_folder_name)
-        self._identities.forget()
-        self.disk.rename(wanted.folder, target)
+        self._rename(wanted.folder, target)
         if wanted.log is not None:
             wanted.log.moved(target)
         self._doomed.append(_Doomed(wanted.due_ms, target, wanted.log))

@@ -196,19 +196,32 @@ def _written_stub(folder: Path) -> str:
     return str(path)
 
 
+def _hash_seed() -> str:
+    return os.environ.get(_HASH_SEED, _HASH_SEED_OF_SPARK)
+
+
+def _listener(folder: Path) -> socket.socket:
+    """Return what stubs of this hash seed connect to; raises OSError."""
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(str(folder / f"socket-{_hash_seed()}"))
+        listener.listen(WAITING_MAX)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
 def _launched(folder: Path, modules: Sequence[str]) -> subprocess.Popen[bytes]:
-    seed = os.environ.get(_HASH_SEED, _HASH_SEED_OF_SPARK)
     known = [os.environ.get("PYTHONPATH", ""), str(Path(__file__).parents[2])]  # where we are
     path = os.pathsep.join(each for each in known if each)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(folder / f"socket-{seed}"))
-        listener.listen(WAITING_MAX)
+    with _listener(folder) as listener:
         return subprocess.Popen(
             [sys.executable, "-u", "-P", "-m", __name__, str(listener.fileno()), str(folder), *modules],
             stdin=subprocess.PIPE,  # ends when we do
             stdout=subprocess.DEVNULL,
             pass_fds=[listener.fileno()],
-            env={**os.environ, _HASH_SEED: seed, "PYTHONPATH": path},
+            env={**os.environ, _HASH_SEED: _hash_seed(), "PYTHONPATH": path},
             start_new_session=True,  # Ctrl-C is for us
         )
 
@@ -233,11 +246,8 @@ class _Fork:
 
 
 def _forked(folder: Path, modules: Sequence[str]) -> _Fork:
-    seed = os.environ.get(_HASH_SEED, _HASH_SEED_OF_SPARK)
     _load(modules)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(folder / f"socket-{seed}"))
-        listener.listen(WAITING_MAX)
+    with _listener(folder) as listener:
         ours, end = os.pipe()
         try:
             pid = os.fork()

@@ -117,7 +117,7 @@ class IncrementalSnapshot:
     ) -> None:
         self._events, self._notifications = events, notifications
         self._signals: str | None = settings["signal.data.collection"]
-        self._is_read_only = bool(settings.get("read.only"))
+        self._is_read_only: bool = settings["read.only"]
         self._chunk: int = settings["incremental.snapshot.chunk.size"]
         self._deletes_mark = settings["incremental.snapshot.watermarking.strategy"] == "insert_delete"
         self.progress = progress
@@ -231,12 +231,12 @@ class IncrementalSnapshot:
         """Forget the chunk under way: the stream begins anew, and with it its marks."""
         self._window = None
 
-    def step(self, server: ChunkServer, end: Callable[[], Any] | None = None) -> None:
-        """Read the next chunk, where one is due, between two new marks; or, where `end` says it, up to the log's end then.
+    def step(self, server: ChunkServer, end: Callable[[], Any]) -> None:
+        """Read the next chunk, where one is due, between two new marks; or up to the log's `end` then (`read.only`).
 
         Raises ConnectError in the server's words.
         """
-        self._end = end
+        self._end = end if self._is_read_only else None
         chunks = Chunks(server, self._signals, self._chunk)
         while self.progress.queue and not self.progress.is_paused and self._window is None:
             request = self.progress.queue[0]

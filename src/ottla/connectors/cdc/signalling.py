@@ -86,10 +86,10 @@ class Signalling:
             self._follow(self._waiting[0])
             self._waiting.popleft()
 
-    def step(self, opened: Callable[[], ChunkServer], end: Callable[[], Any] | None = None) -> None:
+    def step(self, opened: Callable[[], ChunkServer], end: Callable[[], Any]) -> None:
         """Read the next chunk, where one is due; what the server refuses ends it. Raises ServerAwayError.
 
-        `end` says where the log ends, where no marks are to be written.
+        `end` says where the log ends; it is asked where no marks are to be written.
         """
         if not self.is_reading:
             return

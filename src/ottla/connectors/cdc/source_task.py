@@ -219,8 +219,7 @@ class PostgresSourceTask(SourceTask):
         try:
             self._asked.look()
             if self._sees_streamed():
-                is_read_only = self._settings["read.only"]
-                self._asked.step(self._chunks, (lambda: self._chunks().end()) if is_read_only else None)
+                self._asked.step(self._chunks, lambda: self._chunks().end())
         except ServerAwayError as error:
             self._lost(error)
             return False
@@ -311,7 +310,7 @@ class PostgresSourceTask(SourceTask):
     def _changes(self, most: int) -> list[SourceRecord | SourceColumns] | None:
         assert self._stream is not None
         try:
-            self._ask_how_far()
+            self._ask_how_far(self._stream)
             found, at = self._stream.read(most, self._settings["poll.interval.ms"] / 1000), 0
             while at < len(found):
                 if self._run is not None and (count := self._run.extend(found, at)):
@@ -332,15 +331,11 @@ class PostgresSourceTask(SourceTask):
             self._beat()
         return self._taken() or None
 
-    def _ask_how_far(self) -> None:
+    def _ask_how_far(self, stream: ReplicationStream) -> None:
         """Have the server say how far it has sent, where a chunk waits for that and nothing may come for long."""
-        if (
-            self._stream is not None
-            and self._asked.incremental.until is not None
-            and time.monotonic() >= self._ask_at_s
-        ):
+        if self._asked.incremental.until is not None and time.monotonic() >= self._ask_at_s:
             self._ask_at_s = time.monotonic() + ASK_SECONDS
-            self._stream.ask()
+            stream.ask()
 
     def _taken(self) -> list[SourceRecord | SourceColumns]:
         """Return what was made, but the last change of a transaction under way."""

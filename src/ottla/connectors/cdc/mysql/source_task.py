@@ -292,8 +292,7 @@ class BinlogSourceTask(SourceTask):
         """Take what has come, and read what is to be read beside the stream; false where the server has gone away."""
         try:
             self._signals.look()
-            is_read_only = self._settings["read.only"]
-            self._signals.step(self._chunks, (lambda: self._asked_of().where()) if is_read_only else None)
+            self._signals.step(self._chunks, lambda: self._asked_of().where())
         except ServerAwayError as error:
             self._lost(error)
             return False
