@@ -45,7 +45,9 @@ ANYTHING: dict[str, Any] = {
 ROUNDS = 40
 CHANGED_SHARE = 0.15
 """Of the bursts, behind which a topic is changed."""
-JOINED_AT_LEAST = 10
+JOINED_AT_LEAST = 5
+SEVERAL_SHARES = (0.0, 0.02, 0.6)
+"""Of the requests, with batches of several partitions; such a connection has all its requests read whole."""
 ALTER_SET = 0
 TOPIC = 2
 
@@ -162,7 +164,7 @@ class Requests:
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
         self.sequences: dict[tuple[str, int], int] = {}
-        self.producer_share = 0.0
+        self.producer_share, self.several_share = 0.0, SEVERAL_SHARES[seed % len(SEVERAL_SHARES)]
         self.version = self.rng.randrange(5, 14)
         self.retired: dict[str, bytes] = {}
         """Ids of topics that were deleted, by their names."""
@@ -207,15 +209,22 @@ class Requests:
         rng = self.rng
         if rng.random() < 0.03:
             return ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3
-        count = 2 if rng.random() < 0.05 else 1
-        data = [PartitionProduceData(index=index + at, records=self.records(name, index + at)) for at in range(count)]
+        topics = [self.topic(side, name, index)]
+        if rng.random() < self.several_share / 4:
+            topics.append(self.topic(side, rng.choice(("plain", *TOPICS)), rng.randrange(PARTITIONS)))
+        transactional_id = "x" if rng.random() < 0.01 else None
+        request = ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=1000, topic_data=topics)
+        return request, self.version
+
+    def topic(self, side: Side, name: str, index: int) -> TopicProduceData:
+        rng = self.rng
+        count = rng.choice((2, 3)) if rng.random() < self.several_share else 1
+        places = [(index + at) % PARTITIONS if at and rng.random() < 0.95 else index for at in range(count)]
+        data = [PartitionProduceData(index=each, records=self.records(name, each)) for each in places]
         topic_id = side.client.topic_ids.get(name, b"?" * 16)
         if name in self.retired and rng.random() < 0.1:
             topic_id = self.retired[name]
-        topic = TopicProduceData(name=name, topic_id=topic_id, partition_data=data)
-        transactional_id = "x" if rng.random() < 0.01 else None
-        request = ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=1000, topic_data=[topic])
-        return request, self.version
+        return TopicProduceData(name=name, topic_id=topic_id, partition_data=data)
 
     def records(self, name: str, index: int) -> bytes | None:
         rng = self.rng
@@ -241,7 +250,7 @@ class Requests:
         return bytes(made)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(9))
 def test_mixed_requests_are_answered_as_one_by_one(tmp_path: Path, seed: int) -> None:
     async def test() -> None:
         async with sides(tmp_path) as (quick, slow):
@@ -337,6 +346,80 @@ def test_a_write_that_fails_is_answered_to_each_request(tmp_path: Path, kind: An
                 assert [header.base_offset for header, _ in iter_batches(answer.records)] == [0, 1, 2, 3, 4]
             else:
                 assert {each.error_code for each in await burst(client, 3)} == {ErrorCode.KAFKA_STORAGE_ERROR}
+
+    run(test)
+
+
+async def several(client: NodeClient, count: int, *indexes: int, version: int = 13) -> list[dict[int, tuple[int, int]]]:
+    """Produce requests with a batch of each partition in one write; return their codes and offsets by partition."""
+    await client.topic_id("t")
+    data = [PartitionProduceData(index=each, records=batch(b"p%d" % each)) for each in indexes]
+    topic = TopicProduceData(name="t", topic_id=client.topic_ids["t"], partition_data=data)
+    request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic])
+    client.writer.write(b"".join(encode_request(request, version, at, "test") for at in range(count)))
+    answers = [await client.receive(request, version) for _ in range(count)]
+    return [
+        {each.index: (each.error_code, each.base_offset) for each in answer.responses[0].partition_responses}
+        for answer in answers
+    ]
+
+
+@asynccontextmanager
+async def client_of_several(folder: Path, disk: HookedDisk) -> AsyncIterator[NodeClient]:
+    """Connect to a node with a topic of four partitions, on two disks, that a request of several was written to."""
+    places = (f"log.dirs={folder / 'b'},{folder / 'c'}", f"metadata.log.dir={folder / 'a'}")
+    async with running_node(folder / "a", *places, disk=disk) as client:
+        await client.create("t", 4)
+        await several(client, 1, 0, 1, 2)
+        yield client
+
+
+def test_what_one_read_brings_of_several_partitions_is_one_write_each(tmp_path: Path) -> None:
+    async def test() -> None:
+        disk, calls = HookedDisk(), list[str]()
+        async with client_of_several(tmp_path, disk) as client:
+            disk.hook = lambda call, path: (
+                calls.append(path.split("/")[-2]) if call == "pwrite" and "/t-" in path else None
+            )
+            answers = await several(client, 10, 2, 0, 1)
+            assert answers == [dict.fromkeys((2, 0, 1), (0, 1 + at)) for at in range(10)]
+            assert calls == ["t-2", "t-0", "t-1"]
+
+    run(test)
+
+
+@pytest.mark.parametrize("kind", [broken, full])
+def test_a_write_that_fails_is_answered_for_its_partition_alone(tmp_path: Path, kind: Any) -> None:
+    async def test() -> None:
+        disk = HookedDisk()
+        async with client_of_several(tmp_path, disk) as client:
+
+            def refuse(call: str, path: str) -> None:
+                if call == "pwrite" and "/t-0/" in path and path.endswith(".log"):
+                    raise kind(path)
+
+            disk.hook = refuse
+            held = parts(client.node).partitions
+            beside = [each for each in (1, 2) if held.get("t", each).log_dir is not held.get("t", 0).log_dir]
+            failed = parts(client.node).traffic.by_topic["t"].failed_produces
+            answers = await several(client, 3, *beside, 0)
+            for at, answer in enumerate(answers):
+                assert answer == {0: (ErrorCode.KAFKA_STORAGE_ERROR, -1), **dict.fromkeys(beside, (0, 1 + at))}
+            assert parts(client.node).traffic.by_topic["t"].failed_produces == failed + 3
+            assert parts(client.node).metrics.request("Produce").errors == {ErrorCode.KAFKA_STORAGE_ERROR: 3}
+            disk.hook = lambda call, path: None
+            [answer] = await several(client, 1, 0, *beside)
+            again = (0, 1) if kind is full else (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+            assert answer == {0: again, **dict.fromkeys(beside, (0, 4))}
+
+    run(test)
+
+
+def test_where_one_partition_cannot_join_no_batch_of_the_read_is_appended_twice(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with client_of_several(tmp_path, HookedDisk()) as client:
+            answers = await several(client, 4, 0, 3, 1)  # a log's first batch is not joined with others
+            assert answers == [{0: (0, 1 + at), 3: (0, at), 1: (0, 1 + at)} for at in range(4)]
 
     run(test)
 

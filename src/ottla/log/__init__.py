@@ -26,7 +26,7 @@ from ottla.log.disk import (
 )
 from ottla.log.flush_mark import flushed_end
 from ottla.log.installation import Installation, install
-from ottla.log.log import Log
+from ottla.log.log import JoinedAppend, Log
 from ottla.log.log_dir import FoundLog, LogDir, LogDirLockedError, delete_folder
 from ottla.log.names import is_stray_folder
 from ottla.log.os_disk import OsDisk
@@ -62,6 +62,7 @@ __all__ = [
     "FoundLog",
     "HeldFile",
     "Installation",
+    "JoinedAppend",
     "Log",
     "LogConfig",
     "LogDir",

@@ -39,10 +39,31 @@ from ottla.log.types import (
 )
 from ottla.wire import LENGTH_END, BatchHeader, WritableBuffer, place_batch
 
-__all__ = ["Log"]
+__all__ = ["JoinedAppend", "Log"]
 
 CLIENT, RAFT = AppendOrigin.CLIENT, AppendOrigin.RAFT
 COORDINATOR, REPLICATION = AppendOrigin.COORDINATOR, AppendOrigin.REPLICATION
+
+
+class JoinedAppend:
+    """Clients' batches that follow in a log, with their places and what their producers become: `Log.plan_joined`."""
+
+    __slots__ = ("buffers", "first_offset", "placed", "producers", "size")
+
+    def __init__(
+        self,
+        first_offset: int,
+        size: int,
+        buffers: list[WritableBuffer],
+        placed: list[Batch],
+        producers: list[ProducerAppend],
+    ) -> None:
+        self.first_offset = first_offset
+        self.size = size
+        """In bytes."""
+        self.buffers = buffers
+        self.placed = placed
+        self.producers = producers
 
 
 class Log:
@@ -296,27 +317,35 @@ class Log:
         happened. All is as after `append` for each, or, where this raises StorageError, as before, the buffers too: memory
         changes once the bytes are written.
         """
+        planned = self.plan_joined(batches, now_ms=now_ms)
+        return -1 if planned is None else self.append_planned(planned, leader_epoch=leader_epoch, now_ms=now_ms)
+
+    def plan_joined(self, batches: Sequence[tuple[WritableBuffer, BatchHeader]], *, now_ms: int) -> JoinedAppend | None:
+        """Return what `append_planned` writes; None where `append` has to take the batches one by one.
+
+        Nothing has happened yet. The plan holds until something else is done with the log.
+        """
         if self._parts.unsettled:
             self._parts.settle()
         config, segment = self.config, self._segments[-1]
-        first_offset: int = self.log_end_offset
         placed: list[Batch] = []
         buffers: list[WritableBuffer] = []
         producers: dict[int, ProducerAppend] = {}
-        offset, size = first_offset, 0
+        offset: int = self.log_end_offset
+        size = 0
         earliest = latest = batches[0][1].max_timestamp
         for records, header in batches:
             last_offset = offset + header.last_offset_delta
             batch_bytes = header.batch_length + LENGTH_END
             if batch_bytes > config.max_message_bytes:
-                return -1
+                return None
             producer_id = header.producer_id
             if producer_id >= 0:
                 append = producers.get(producer_id)
                 if append is None:
                     append = producers[producer_id] = self.producers.prepare(producer_id)
                 if not append.is_next(header):
-                    return -1
+                    return None
                 append.add(header, offset, check_epoch=True, check_sequence=True)
             if header.max_timestamp > latest:
                 latest = header.max_timestamp
@@ -327,19 +356,25 @@ class Log:
             size += batch_bytes
             offset = last_offset + 1
         if earliest < 0 or not self._has_room(segment, size, len(placed), latest, offset - 1, now_ms):
-            return -1
+            return None
+        return JoinedAppend(self.log_end_offset, size, buffers, placed, list(producers.values()))
+
+    def append_planned(self, planned: JoinedAppend, *, leader_epoch: int, now_ms: int) -> int:
+        """Append what was planned by one write, and return its first offset; see `append_joined`."""
+        segment, placed, buffers = self._segments[-1], planned.placed, planned.buffers
+        assert planned.first_offset == self.log_end_offset, "something else was appended behind the plan"
         self._now_ms = now_ms
         for at, (header, _, last_offset) in enumerate(placed):
             place_batch(buffers[at], last_offset - header.last_offset_delta, header.batch_length, leader_epoch)
         try:
-            segment.append_all(buffers, size, placed, config.index_interval_bytes)
+            segment.append_all(buffers, planned.size, placed, self.config.index_interval_bytes)
         except StorageError:
-            for records, header in batches:
-                place_batch(records, header.base_offset, header.batch_length, header.partition_leader_epoch)
+            for at, (header, _, _) in enumerate(placed):
+                place_batch(buffers[at], header.base_offset, header.batch_length, header.partition_leader_epoch)
             raise
         segment.modified_ms = now_ms
-        self._appended(placed, list(producers.values()), leader_epoch, CLIENT)
-        return first_offset
+        self._appended(placed, planned.producers, leader_epoch, CLIENT)
+        return planned.first_offset
 
     def _has_room(
         self, segment: Segment, size: int, count: int, max_timestamp: int, last_offset: int, now_ms: int

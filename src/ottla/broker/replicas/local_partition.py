@@ -14,7 +14,7 @@ from ottla.broker.replicas.purgatory import Purgatory
 from ottla.broker.replicas.throttles import is_throttled
 from ottla.broker.replicas.verification import Verification, Verifications, is_in_transaction
 from ottla.config import TopicSettings
-from ottla.log import AppendInfo, AppendOrigin, Log, LogConfig, LogDir
+from ottla.log import AppendInfo, AppendOrigin, JoinedAppend, Log, LogConfig, LogDir
 from ottla.replica import NEVER, FetchSession, Replica, Role, SessionKey
 from ottla.wire import Attributes, BatchHeader, BatchRules, Codec, WritableBuffer, admit_batch, read_batch_header
 
@@ -205,6 +205,35 @@ class LocalPartition:
             return -1
         if first >= 0:
             self._grew(size)
+        return first
+
+    def plan_joined(
+        self, batches: Sequence[tuple[WritableBuffer, BatchHeader]], *, acks: int, now_ms: Millis
+    ) -> JoinedAppend | None:
+        """Return what `append_planned` appends of batches as `append_joined` takes them; None where it would not.
+
+        Nothing was appended yet: several partitions can be asked before the first of them is written to.
+        """
+        try:
+            self.check_writable(acks)
+            return self.log.plan_joined(batches, now_ms=now_ms)
+        except KafkaError:
+            return None
+        except StorageError as error:
+            self._met(error, self)
+            return None
+
+    def append_planned(self, planned: JoinedAppend, *, acks: int, now_ms: Millis) -> int:
+        """Append what was planned, and return the first offset.
+
+        Raises the KafkaError with which each of its batches is answered: the disk failed, and nothing was appended.
+        """
+        self.check_writable(acks)  # another partition's write may have shown meanwhile that the disk is gone
+        try:
+            first = self.log.append_planned(planned, leader_epoch=self.replica.leader_epoch, now_ms=now_ms)
+        except StorageError as error:
+            raise self._failed(error) from error
+        self._grew(planned.size)
         return first
 
     def _append_in_transaction(

@@ -22,6 +22,7 @@ from ottla.base import KafkaError, Millis
 from ottla.broker.meters import Counter, RequestTimes
 from ottla.broker.parts import ProduceParts
 from ottla.broker.replicas.local_partition import LocalPartition
+from ottla.broker.replicas.quick_requests import QuickRequests, is_usual
 from ottla.broker.requests.connection import Connection
 from ottla.security import Operation, Resource
 from ottla.wire import (
@@ -128,7 +129,10 @@ class _Lane:
 class QuickProduce:
     """The beginnings that one connection's requests have had; `taken` says how many requests wait for `finish`."""
 
-    __slots__ = ("_lanes", "_missed", "_order", "_requests", "_services", "_shapes", "_started_ns", "_times", "taken")
+    __slots__ = (
+        *("_lanes", "_missed", "_order", "_requests", "_services", "_several", "_shapes", "_started_ns", "_times"),
+        "taken",
+    )
 
     def __init__(self, services: ProduceParts, requests: Counter, times: RequestTimes) -> None:
         """`requests` and `times` are what Produce requests are counted in."""
@@ -139,13 +143,18 @@ class QuickProduce:
         self._lanes: dict[bytes, _Lane] = {}
         """By what lies between correlation id and records; those of two versions do not live side by side."""
         self._order: list[_Lane] = []
+        self._several: QuickRequests | None = None
+        """Takes the place of what begins alike on a connection that writes to several partitions at once."""
         self._missed = 0
         self._started_ns = 0
         self.taken = 0
 
     def learn(self, frame: memoryview, version: int, position: int, request: Produce, client_id: str) -> None:
         """Remember how a request began that was handled, whose body is at `position`."""
-        if request.acks not in (1, -1):
+        if request.acks not in (1, -1) or self._several is not None:
+            return
+        if _is_of_several(request):
+            self._learn_several(request)
             return
         end = beginning_end(frame, version, position, request)
         if not 0 <= end <= BEGINNING_BYTES_MAX:
@@ -157,7 +166,7 @@ class QuickProduce:
         if not name or name.startswith("__"):  # topics that coordinators write have rules of their own
             return
         partition = partitions.get(name, index)
-        if partition is None or not _is_usual(partition):
+        if partition is None or not is_usual(partition):
             return
         shape = self._shape(end, is_flexible=version >= FLEXIBLE_FROM)
         beginning = shape.beginning_of(frame)
@@ -179,6 +188,17 @@ class QuickProduce:
             *(shape, beginning, answers, name, topic_id), index=index, acks=request.acks, client_id=client_id
         )
 
+    def _learn_several(self, request: Produce) -> None:
+        partitions = self._services.partitions
+        for topic in request.topic_data:
+            name = topic.name or partitions.topic_name(topic.topic_id) or ""
+            for data in topic.partition_data:
+                partition = partitions.get(name, data.index)
+                if partition is None or not is_usual(partition):
+                    return
+        self._lanes, self._shapes = {}, []
+        self._several = QuickRequests(self._services, self._times)
+
     def _shape(self, end: int, *, is_flexible: bool) -> Shape:
         for each in self._shapes:
             if each.end == end and each.is_flexible == is_flexible:
@@ -192,6 +212,8 @@ class QuickProduce:
 
     def take(self, connection: Connection, frame: memoryview) -> bool:
         """Keep a request for `finish`; False where it has to be handled, after `finish`."""
+        if self._several is not None:
+            return self._take_whole(self._several, connection, frame)
         size = len(frame)
         for shape in self._shapes:
             if size < shape.size_min:
@@ -207,6 +229,16 @@ class QuickProduce:
                 if lane.partition is None and not self._open(lane, connection):
                     return False
                 return self._keep(lane, frame, correlation_id, records)
+        return False
+
+    def _take_whole(self, several: QuickRequests, connection: Connection, frame: memoryview) -> bool:
+        if not self.taken:
+            self._started_ns = perf_counter_ns()
+        if several.take(connection, frame):
+            self.taken += 1
+            return True
+        if several.is_useless and not self.taken:
+            self._several = None
         return False
 
     def _keep(self, lane: _Lane, frame: memoryview, correlation_id: int, records: memoryview) -> bool:
@@ -244,7 +276,7 @@ class QuickProduce:
                 return False
         except KafkaError:
             return False
-        if not _is_usual(partition):
+        if not is_usual(partition):
             self._forget(lane)
             return False
         for each in self._lanes.values():
@@ -257,6 +289,15 @@ class QuickProduce:
 
     def finish(self, connection: Connection) -> None:
         """Append what was taken, and answer it in order; what cannot be appended so, the handler is given now."""
+        several, taken = self._several, self.taken
+        if several is not None:
+            self.taken = 0
+            try:
+                self._count(several.finish(connection), taken)
+            except Exception:  # our own mistake: it is said, and costs this connection only
+                log.exception("Closing a connection: %s requests could not be handled together", taken)
+                connection.close()
+            return
         order = self._order
         self._order, self.taken = [], 0
         lanes = list(dict.fromkeys(order)) if len(self._lanes) > 1 else order[:1]
@@ -309,16 +350,16 @@ class QuickProduce:
                 lane.next_offset = offset + lane.batches[at][1].last_offset_delta + 1
         if answers:
             connection.answer((b"".join(answers),))
+        self._count(answered, len(order))
+
+    def _count(self, answered: int, taken: int) -> None:
+        """Count the requests that were answered of those that were taken together."""
         if answered:
             self._requests.value += answered
-            self._times.immediate.record_times((perf_counter_ns() - self._started_ns) // len(order), answered)
+            self._times.immediate.record_times((perf_counter_ns() - self._started_ns) // taken, answered)
 
 
-def _is_usual(partition: LocalPartition) -> bool:
-    """Return whether nothing of the partition's own stands between a sound batch and its answer."""
-    return not (
-        partition.replica.has_followers
-        or partition.flushes
-        or partition.recompress_to is not None
-        or partition.rules.log_append_time
-    )
+def _is_of_several(request: Produce) -> bool:
+    """Return whether a request has batches of several partitions."""
+    topics = request.topic_data
+    return len(topics) > 1 or (len(topics) == 1 and len(topics[0].partition_data) > 1)
