@@ -29,8 +29,10 @@ __all__ = ["compaction_cases"]
 RECORDS = 1_000_000
 LOAD = "a million 100 B records of a compacted topic into memory"
 QUIET = "produce latency at 1,000/s without compaction, p99"
+WRITER = "produce latency at 1,000/s beside a writer, p99"
 BESIDE = "produce latency at 1,000/s beside compaction, p99"
 RATIO = "produce latency p99 beside compaction / without"
+CLEANING = "produce latency p99 beside compaction / beside the same writer"
 CLEANER = ("log.cleaner.backoff.ms=200",)
 CLEANED_SECONDS_MAX = 60
 FETCH_BYTES = 4 << 20
@@ -58,7 +60,10 @@ def compaction_cases(fresh: Callable[[str, Path], System], *, scale: float) -> l
         )
         return {LOAD: java_load(system, name, records) if system.name == KAFKA else python_load(system, name)}
 
-    metrics = [Metric(QUIET, "ms"), Metric(BESIDE, "ms"), Metric(RATIO, "x")]
+    metrics = [
+        *(Metric(QUIET, "ms"), Metric(WRITER, "ms"), Metric(BESIDE, "ms"), Metric(RATIO, "x")),
+        Metric(CLEANING, "x", at_most=3, absolute=True),
+    ]
     return [
         Case("produce beside compaction", metrics, beside),  # type: ignore[arg-type]
         Case("load a compacted topic", [Metric(LOAD, "s")], load),  # type: ignore[arg-type]
@@ -76,28 +81,37 @@ def make_topic(system: System, name: str, settings: dict[str, str]) -> None:
 
 
 def latencies(system: System, requests: int) -> dict[str, float]:
-    """Return p99 of single requests, first alone, then while keyed records are written that must be compacted."""
+    """Return p99 of single requests: alone, while keyed records are written, and while such have to be compacted.
+
+    The second tells what the writer itself costs, on few processors most of it, from what the cleaner does.
+    """
+    segments = {"segment.bytes": "4194304"}
     make_topic(system, "latency", {})
-    compacted = {"cleanup.policy": "compact", "segment.bytes": "4194304", "min.cleanable.dirty.ratio": "0.01"}
-    make_topic(system, "compacted", compacted)
+    make_topic(system, "deleted", segments)
+    make_topic(system, "compacted", {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", **segments})
     probe = Load("latency", system.port, "latency", connections=1, batch_bytes=170, requests=requests)
     generate(probe)
     quiet = generate(probe)["p99"]
+    writer, beside = _p99_beside(system, "deleted", probe), _p99_beside(system, "compacted", probe)
+    return {QUIET: quiet, WRITER: writer, BESIDE: beside, RATIO: beside / quiet, CLEANING: beside / writer}
+
+
+def _p99_beside(system: System, topic: str, probe: Load) -> float:
+    """Return p99 while keyed records are written to a topic."""
     ended = threading.Event()
 
     def write() -> None:
-        burst = Load("produce", system.port, "compacted", connections=1, requests=64, keys=20_000)
+        burst = Load("produce", system.port, topic, connections=1, requests=64, keys=20_000)
         while not ended.is_set():
             generate(burst)
 
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        beside = generate(probe)["p99"]
+        return generate(probe)["p99"]
     finally:
         ended.set()
         writer.join(LOAD_SECONDS_MAX)
-    return {QUIET: quiet, BESIDE: beside, RATIO: beside / quiet}
 
 
 def python_load(system: System, topic: str) -> float:

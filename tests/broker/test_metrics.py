@@ -30,6 +30,7 @@ from ottla.wire.messages.offset_commit import (
 )
 from tests.broker.askers import AUTHORIZER
 from tests.broker.node_client import NodeClient, batch, parts, running_node
+from tests.waiting import until_async
 
 MONITORING = Path(__file__).resolve().parents[2] / "src" / "ottla" / "cli" / "monitoring"
 HTTP = "ottla.http.listeners=http://127.0.0.1:0"
@@ -303,6 +304,7 @@ def test_a_page_of_many_partitions_lets_requests_have_their_turn(
     async def test() -> None:
         async with running_node(tmp_path, HTTP) as client:
             await client.create("t", 500)
+            await until_async(lambda: not parts(client.node).partitions.unmade, "every log")
             turns = 0
 
             async def count() -> None:

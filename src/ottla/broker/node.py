@@ -345,6 +345,7 @@ class Node:
         self._partitions.reopened = self._follow_again
         self._partitions.lost = self._assignments.look_at
         self._storage.loaded()
+        self._partitions.make_later(self._loop)
 
     def _follow_again(self, topics: tuple[str, ...]) -> None:
         """Have everyone look at topics of which partitions have been opened later than the image gave them."""
@@ -560,7 +561,7 @@ class Node:
 
     def _name_gauges(self, metrics: Metrics, services: Services) -> None:
         partitions = self._partitions
-        metrics.gauge("ReplicaManager.PartitionCount", lambda: len(partitions))
+        metrics.gauge("ReplicaManager.PartitionCount", lambda: len(partitions) + partitions.unmade)
         metrics.gauge("ReplicaManager.LeaderCount", lambda: sum(each.replica.is_leader for each in partitions))
         metrics.gauge(
             "ReplicaManager.OfflineReplicaCount",
@@ -627,6 +628,7 @@ class Node:
     async def stop(self) -> None:
         """Stop serving and leave the folders so that the next start scans nothing."""
         self.stage = Stage.STOPPING
+        self._partitions.make_no_more()
         if self._registering is not None:
             self._registering.cancel()
         if self._is_needed_elsewhere():

@@ -144,6 +144,9 @@ def _append_topic(
             verification = _admission(known, partition) if known else None
             if data.records is None:
                 raise KafkaError(ErrorCode.INVALID_RECORD, "Produce requests must have exactly one record batch")
+            if partition.recompress_to is not None and _has_other_codec(partition, data.records):
+                # its log was not there yet, or its codec another, when batches were recompressed: the client sends it again
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             info = partition.append_from_client(
                 data.records, acks=request.acks, now_ms=now_ms, verification=verification
             )

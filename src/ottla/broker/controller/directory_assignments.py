@@ -117,7 +117,7 @@ class DirectoryAssignments:
         """Return where a replica lies; None where that is not known."""
         if self._partitions.is_lost(key):
             return DIRECTORY_LOST
-        partition = self._partitions.get(*key)
+        partition = self._partitions.held(*key)
         if partition is None or partition.topic_id != topic.id:
             return None
         wanted = self._wanted.get(key)

@@ -402,7 +402,7 @@ class MetricsReport:
             label = tags(consumergroup=group_id, topic=topic, partition=index)
             page.add("kafka_consumergroup_current_offset", committed.offset, label)
             sum_offset += committed.offset
-            partition = self._services.partitions.get(topic, index)
+            partition = self._services.partitions.held(topic, index)
             if partition is not None and partition.replica.role is not Role.OFFLINE:
                 lag = max(0, partition.replica.high_watermark - committed.offset)
                 page.add("kafka_consumergroup_lag", lag, label)

@@ -330,7 +330,7 @@ class LogCleaner:
         return [
             partition
             for key, partition in self._uncleanable.items()
-            if partition.log_dir is log_dir and self._partitions.get(key.topic, key.partition) is partition
+            if partition.log_dir is log_dir and self._partitions.held(key.topic, key.partition) is partition
         ]
 
     def _since_last_run_ms(self) -> int:

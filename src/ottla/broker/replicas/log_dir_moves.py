@@ -91,7 +91,7 @@ class LogDirMoves:
         for name in delta.topics_changed:
             for index in image.topics[name].partitions:
                 key = TopicPartition(name, index)
-                partition = self._partitions.get(name, index)
+                partition = self._partitions.held(name, index)
                 log_dir = self._storage.future_of(key) if partition is not None and key not in self._moves else None
                 if partition is None or log_dir is None:
                     continue

@@ -2,14 +2,18 @@
 
 Topics are found by name or id without building a key: names and partition numbers come straight from requests. What the
 image gives to this broker is created or opened here, what it takes away is deleted, and leaderships and configurations
-follow it, before anyone is answered from the new image.
+follow it, before anyone is answered from the new image. Where one change brings many new partitions, their logs are made a
+few at a time beside the loop's other work, or when somebody asks for one. Who asks for very many at once is told to try
+again, as Kafka tells everybody whose log is not there yet.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from ottla.base import (
     CorruptionError,
@@ -38,6 +42,15 @@ __all__ = ["Partitions"]
 
 log = logging.getLogger(__name__)
 
+MADE_AT_ONCE_MAX = 64
+"""New logs that one change of the image may bring without any of them being left for later."""
+MADE_TOGETHER_MAX: Final = 8
+"""Logs that are made before others have their turn."""
+MAKING_S_MAX: Final = 0.002
+"""Seconds after which others have their turn."""
+ASKED_FOR_MAX: Final = 16
+"""Logs that are made between two turns because somebody asks for them."""
+
 
 class Partitions:
     """Every hosted partition, by topic name and index; the one owner of their logs."""
@@ -63,10 +76,18 @@ class Partitions:
         self.traffic = Traffic()
         self._unopened: dict[tuple[str, int], StorageError] = {}
         """Partitions that are to be here and could not be opened, and why."""
+        self._unmade: dict[str, dict[int, None]] = {}
+        """Partitions whose logs are yet to be made, by topic."""
+        self._made: list[str] = []
+        """Topics of which all logs have been made, and nobody was told."""
+        self._asked_for = 0
+        """Logs that somebody has asked for since the last turn."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._making: asyncio.Handle | None = None
         self._leaving: dict[tuple[TopicPartition, str], _Leaving] = {}
         """Folders of partitions that are held no longer, until no thread uses them."""
         self.reopened: Callable[[tuple[str, ...]], None] = lambda topics: None
-        """Called with the topics of which partitions were opened that could not be when the image gave them."""
+        """Called with the topics of which partitions were opened later than when the image gave them."""
         self.dropped: Callable[[LocalPartition], None] = lambda partition: None
         """Called when a partition is let go of, before its folder is set aside and before another of its name is opened."""
         self.went_offline: Callable[[], None] = lambda: None
@@ -75,7 +96,7 @@ class Partitions:
         """Called when a partition cannot be served any more in a directory that is well (`is_lost`)."""
         self.failures = Failures(
             storage,
-            is_held=lambda partition: self.get(*partition.key) is partition,
+            is_held=lambda partition: self.held(*partition.key) is partition,
             dir_failed=self.dir_failed,
             partition_failed=self._partition_failed,
         )
@@ -97,9 +118,19 @@ class Partitions:
         return self._image.topic_names.get(Uuid(topic_id))
 
     def get(self, topic: str, index: int) -> LocalPartition | None:
-        """Return a partition where this broker holds it."""
+        """Return a partition where this broker holds it; its log is made now where it was yet to be."""
+        found = self.held(topic, index)
+        return found if found is not None else self._made_now(topic, index)
+
+    def held(self, topic: str, index: int) -> LocalPartition | None:
+        """Return a partition whose log is there, for who is told by `reopened` of those that are made later."""
         partitions = self._by_topic.get(topic)
         return partitions.get(index) if partitions is not None else None
+
+    @property
+    def unmade(self) -> int:
+        """Partitions whose logs are yet to be made."""
+        return sum(map(len, self._unmade.values()))
 
     def leader_of(self, topic: str, index: int, current_leader_epoch: int = NO_EPOCH) -> LocalPartition:
         """Return a partition that this broker leads, in the epoch that the asker knows if it names one.
@@ -109,6 +140,8 @@ class Partitions:
         """
         partitions = self._by_topic.get(topic)
         found = partitions.get(index) if partitions is not None else None
+        if found is None:
+            found = self._made_now(topic, index)
         if found is None:
             raise self._absent(topic, index)
         if found.is_offline:
@@ -126,6 +159,8 @@ class Partitions:
         """
         partitions = self._by_topic.get(topic)
         found = partitions.get(index) if partitions is not None else None
+        if found is None:
+            found = self._made_now(topic, index)
         if found is None:
             raise self._absent(topic, index)
         if found.is_offline:
@@ -173,14 +208,18 @@ class Partitions:
         self._image = image
         all_changed = self._configuration.image_changed(image, delta)
         for topic in delta.topics_deleted:
+            self._unmade.pop(topic.name, None)
             self._unopened = {each: why for each, why in self._unopened.items() if each[0] != topic.name}
             self._delete_topic(topic)
-        for name in delta.topics_changed:
-            topic, before = image.topics[name], old.topics.get(name)
-            known = before.partitions if before is not None and before.id == topic.id else {}
-            for index, partition in topic.in_order():
-                if known.get(index) is not partition:
-                    self._follow(topic, index, partition)
+        changed_partitions = [
+            (topic, index, state)
+            for topic, known in ((image.topics[name], _known(old, image, name)) for name in delta.topics_changed)
+            for index, state in topic.in_order()
+            if known.get(index) is not state
+        ]
+        self._leave_for_later(old, image, changed_partitions)
+        for topic, index, state in changed_partitions:
+            self._follow(topic, index, state)
         self._bar(image, delta)
         changed = {resource.name for resource in delta.configs_changed}
         for name, partitions in self._by_topic.items():
@@ -188,7 +227,9 @@ class Partitions:
                 for each in partitions.values():
                     self._configure(each)
         if all_changed or delta.configs_changed or delta.topics_changed or delta.topics_deleted:
-            self.any_recompresses = any(each.recompress_to is not None for each in self)
+            self.any_recompresses = any(each.recompress_to is not None for each in self) or any(
+                self._configuration.topic(name).settings.compression_type != "producer" for name in self._unmade
+            )
 
     def _bar(self, image: Image, delta: Delta) -> None:
         """Have no high watermark wait for a copy to join whose broker is gone, or going."""
@@ -204,11 +245,14 @@ class Partitions:
 
     def _follow(self, topic: Topic, index: int, state: Partition) -> None:
         """Bring one partition to what the image says of it."""
-        partition = self.get(topic.name, index)
+        partition = self.held(topic.name, index)
         if self._node_id not in state.replicas:
             self._unopened.pop((topic.name, index), None)
+            self._no_longer_unmade(topic.name, index)
             if partition is not None:
                 self._drop(partition)
+            return
+        if partition is None and index in self._unmade.get(topic.name, ()):
             return
         if partition is None:
             try:
@@ -247,6 +291,86 @@ class Partitions:
         elif replica.high_watermark > high_watermark:  # a smaller ISR has everything that it waited for
             partition.high_watermark_moved()
 
+    # -- making logs later than the image gives them
+
+    def make_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From here on, make many new logs beside the other work of the loop."""
+        self._loop = loop
+
+    def make_no_more(self) -> None:
+        """Leave the logs that are yet to be made to the next start."""
+        self._loop = None
+        self._unmade.clear()
+        if self._making is not None:
+            self._making.cancel()
+            self._making = None
+
+    def _leave_for_later(self, old: Image, image: Image, changed: Sequence[tuple[Topic, int, Partition]]) -> None:
+        """Leave new logs for later where a change brings many, but those of topics that this broker coordinates by."""
+        if self._loop is None or len(changed) <= MADE_AT_ONCE_MAX:
+            return
+        new = [
+            (topic.name, index)
+            for topic, index, state in changed
+            if self._node_id in state.replicas
+            and not topic.name.startswith("__")
+            and index not in _known(old, image, topic.name)
+            and (topic.name, index) not in self._unopened
+            and not self._storage.has_log(TopicPartition(topic.name, index))
+        ]
+        if len(new) <= MADE_AT_ONCE_MAX:
+            return
+        for name, index in new:
+            self._unmade.setdefault(name, {})[index] = None
+        self._go_on_making()
+
+    def _go_on_making(self) -> None:
+        if self._making is None and self._loop is not None and (self._unmade or self._made):
+            self._making = self._loop.call_soon(self._make_some)
+
+    def _make_some(self) -> None:
+        """Make some of the logs that are yet to be made, and tell of the topics that have all of theirs."""
+        self._making, self._asked_for = None, 0
+        assert self._loop is not None
+        until_s = self._loop.time() + MAKING_S_MAX
+        try:
+            for _ in range(MADE_TOGETHER_MAX):
+                if not self._unmade or self._loop.time() > until_s:
+                    break
+                name, indexes = next(iter(self._unmade.items()))
+                self._make(name, next(iter(indexes)))
+            made, self._made = tuple(dict.fromkeys(self._made)), []
+            if made:
+                self.reopened(tuple(name for name in made if name in self._image.topics))
+        finally:
+            self._go_on_making()
+
+    def _made_now(self, name: str, index: int) -> LocalPartition | None:
+        """Make a log that is yet to be made; None where it is not, or cannot be, or too many were asked for at once."""
+        if index not in self._unmade.get(name, ()) or self._asked_for >= ASKED_FOR_MAX:
+            return None
+        self._asked_for += 1
+        return self._make(name, index)
+
+    def _make(self, name: str, index: int) -> LocalPartition | None:
+        self._no_longer_unmade(name, index)
+        topic = self._image.topics.get(name)
+        state = None if topic is None else topic.partitions.get(index)
+        if topic is None or state is None:
+            return None
+        self._follow(topic, index, state)
+        return self.held(name, index)
+
+    def _no_longer_unmade(self, name: str, index: int) -> None:
+        indexes = self._unmade.get(name)
+        if indexes is None or index not in indexes:
+            return
+        del indexes[index]
+        if not indexes:
+            del self._unmade[name]
+            self._made.append(name)
+            self._go_on_making()
+
     def _open(self, topic: Topic, index: int, state: Partition) -> LocalPartition:
         """Open a partition's log, which the start has loaded, or create it."""
         key = TopicPartition(topic.name, index)
@@ -268,6 +392,7 @@ class Partitions:
             traffic=self.traffic.of(topic.name),
         )
         self._configure(partition)
+        self.any_recompresses |= partition.recompress_to is not None
         self._by_topic.setdefault(topic.name, {})[index] = partition
         return partition
 
@@ -374,7 +499,7 @@ class Partitions:
 
     def is_lost(self, key: TopicPartition) -> bool:
         """Return whether a partition's own files are what keeps it from being served, until a restart at least."""
-        partition = self.get(*key)
+        partition = self.held(*key)
         if partition is not None:
             return partition.is_lost
         why = self._unopened.get((key.topic, key.partition))
@@ -392,6 +517,12 @@ class _Leaving:
     delay_ms: int
     is_late: bool = False
     """True where it is not set aside at once."""
+
+
+def _known(old: Image, image: Image, name: str) -> Mapping[int, Partition]:
+    """Return the partitions that a topic had before."""
+    before = old.topics.get(name)
+    return before.partitions if before is not None and before.id == image.topics[name].id else {}
 
 
 def _unsure() -> KafkaError:

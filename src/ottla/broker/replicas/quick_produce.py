@@ -189,9 +189,14 @@ class QuickProduce:
         )
 
     def _learn_several(self, request: Produce) -> None:
+        """Have this connection's requests read whole from now on, where those like this one are not the handler's."""
+        if request.transactional_id is not None:
+            return
         partitions = self._services.partitions
         for topic in request.topic_data:
-            name = topic.name or partitions.topic_name(topic.topic_id) or ""
+            name = topic.name or partitions.topic_name(topic.topic_id)
+            if not name or name.startswith("__"):
+                return
             for data in topic.partition_data:
                 partition = partitions.get(name, data.index)
                 if partition is None or not is_usual(partition):

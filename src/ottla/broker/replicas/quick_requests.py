@@ -39,8 +39,9 @@ __all__ = ["QuickRequests", "is_usual"]
 log = logging.getLogger(__name__)
 
 API_KEY: Final = 0
-VERSIONS: Final = range(5, 14)
-"""Answers before version 5 have no log start."""
+LOWEST: Final = 5
+"""Answers before this version have no log start."""
+HIGHEST: Final = 13
 FLEXIBLE_FROM: Final = 9
 TRANSACTIONAL: Final = Attributes.TRANSACTIONAL
 JOINED_MAX: Final = 512
@@ -132,7 +133,7 @@ class QuickRequests:
         self._batches = 0
         self.taken = 0
         self.is_useless = False
-        """True from a request on whose partitions are for the handler alone."""
+        """True from a request on that is for the handler: the next ones may be, too, and are not worth a second reading."""
 
     def take(self, connection: Connection, frame: memoryview) -> bool:
         """Keep a request for `finish`; False where it has to be handled, after `finish`."""
@@ -140,7 +141,9 @@ class QuickRequests:
             return False
         key, version, correlation_id, size = _read_header(frame, 0)
         end: int = HEADER_BYTES + max(0, size)
-        if key != API_KEY or version not in VERSIONS or frame[HEADER_BYTES:end] != connection.client_id_bytes:
+        if key != API_KEY or not LOWEST <= version <= HIGHEST:
+            return False
+        if frame[HEADER_BYTES:end] != connection.client_id_bytes:
             return False
         if version >= FLEXIBLE_FROM:
             if end >= len(frame) or frame[end]:
@@ -151,8 +154,9 @@ class QuickRequests:
             topics = self._topics(connection, request)
         except Exception:  # the handler meets the same, and says what is wrong
             log.debug("A Produce request of several partitions is left to the handler", exc_info=True)
-            return False
+            topics = None
         if topics is None:
+            self.is_useless = True
             return False
         self._keep(request, topics)
         self._taken.append(_Request(frame, version, correlation_id, topics))
@@ -203,7 +207,6 @@ class QuickRequests:
         found = self._targets.get(id(partition))
         if found is None:
             if not is_usual(partition):
-                self.is_useless = True
                 return None
             found = self._targets[id(partition)] = _Target(partition, acks, self._services.clock.now_ms())
         return found if found.acks == acks else None

@@ -112,7 +112,7 @@ class Replication:
         known = before.partitions if before is not None and before.id == topic.id else None
         for index, state in topic.in_order():
             if known is None or known.get(index) is not state:
-                self._follow(topic.id, index, self._partitions.get(topic.name, index))
+                self._follow(topic.id, index, self._partitions.held(topic.name, index))
 
     def _follow(self, topic_id: Uuid, index: int, partition: LocalPartition | None) -> None:
         """Bring one partition's fetching to what its replica says."""

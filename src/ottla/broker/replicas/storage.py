@@ -250,6 +250,10 @@ class Storage:
                 log.warning("Recovery of %s: %s", key, note)
         return StoredLog(opened, log_dir, log_dir.high_watermark(key))
 
+    def has_log(self, key: TopicPartition) -> bool:
+        """Return whether there is a folder for a partition's log."""
+        return any(each.has_log(key) for each in self.online)
+
     def _check_online(self, key: TopicPartition, directory: Uuid) -> None:
         """Raise StorageError where the directory, as the metadata names it, has failed, as far as can be told."""
         if self._failed and directory not in (*UNKNOWN_DIRECTORIES, *self.directory_ids):
