@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from ottla.connect import ConnectError, SourceRecord
-from ottla.connectors.cdc import MariaDbConnector
-from ottla.connectors.cdc.mysql import source_task
+from ottla.connectors.cdc import MariaDbConnector, capture_task
 from tests.connectors.cdc.mariadb_replay import begun, connected, props_of, run_sql
 from tests.connectors.cdc.replay import read_until_quiet
 from tests.connectors.cdc.test_signals import is_complete, polled_until, rows, state
@@ -46,7 +45,7 @@ def database(server: MariaDbServer) -> str:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that has gone away is tried again at once, not after five seconds."""
-    monkeypatch.setattr(source_task, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(capture_task, "RETRY_SECONDS", 0.0)
 
 
 def settings_of(database: str, **more: str) -> dict[str, str]:

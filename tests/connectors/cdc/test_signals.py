@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ottla.connect import DataError, SourceRecord
-from ottla.connectors.cdc import PostgresConnector, source_task
+from ottla.connectors.cdc import PostgresConnector, capture_task
 from ottla.connectors.cdc.incremental import Progress
 from ottla.connectors.cdc.positions import SeenTransactions, StreamedTransactions
 from ottla.connectors.cdc.postgres_chunks import end_of_record
@@ -374,7 +374,7 @@ def polled_until(task: Any, found: list[SourceRecord], count: int) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that has gone away is tried again at once, not after five seconds."""
-    monkeypatch.setattr(source_task, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(capture_task, "RETRY_SECONDS", 0.0)
 
 
 @pytest.mark.usefixtures("impatient")
