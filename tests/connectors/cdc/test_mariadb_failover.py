@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pymysql
 import pytest
 
 from ottla.connect import ConnectError, SourceRecord
@@ -249,3 +252,60 @@ def test_a_task_whose_address_another_server_takes_goes_on_or_ends(
         with pytest.raises(ConnectError, match=LACKS.format(r"0-2-\d+")):
             read(task, 1)
         task.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("round_", range(3))
+def test_a_server_killed_while_it_is_written_to_leaves_all_that_its_replica_has_or_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, round_: int
+) -> None:
+    monkeypatch.setattr(capture_task, "RETRY_SECONDS", 0.0)
+    with pair() as (server, replica):
+        run_sql(server, MADE)
+        store = Store()
+        task = begun(server, tmp_path / "history", store, **SETTINGS)
+        told = read(task, 1, store)
+        writer = threading.Thread(target=written_until_it_dies, args=(server,))
+        writer.start()
+        while len(told) < 300 * (round_ + 1):
+            polled = task.poll() or []
+            told += polled
+            store.take(polled)
+        server.kill()
+        writer.join()
+        task.stop()
+        caught_up_with_relay_log(replica)
+        run_sql(replica, "stop slave; reset slave all; insert into d.t values (-1, -1)")
+        [[rows]] = asked(replica, "select count(*) from d.t where id > 0")
+        told_ids = [id_ for _, id_, _ in changes(told)]
+        assert told_ids == [*range(1, len(told_ids) + 1)]
+        if len(told_ids) > rows:
+            with pytest.raises(ConnectError, match="The server does not have"):
+                begun(replica, tmp_path / "history", store, **SETTINGS)
+            return
+        rest = [id_ for _, id_, _ in changes(going_on(replica, tmp_path, store))]
+        again = len(told_ids) + len(rest) - 1 - rows
+        assert 0 <= again < 3 and told_ids[: len(told_ids) - again] + rest == [*range(1, rows + 1), -1]
+
+
+def written_until_it_dies(server: MariaDbServer) -> None:
+    """Write transactions of three rows until the server is gone."""
+    at = 1
+    with contextlib.suppress(pymysql.err.Error), connected(server, "d") as connection, connection.cursor() as cursor:
+        while True:
+            cursor.execute("insert into t values (%s, 0), (%s, 0), (%s, 0)", (at, at + 1, at + 2))
+            at += 3
+
+
+def caught_up_with_relay_log(replica: MariaDbServer) -> None:
+    """Wait until a replica has done all that it got from a server that is dead."""
+    with connected(replica) as connection, connection.cursor(pymysql.cursors.DictCursor) as cursor:
+
+        def is_done() -> bool:
+            cursor.execute("show slave status")
+            status = cursor.fetchone() or {}
+            return bool(
+                status["Slave_IO_Running"] != "Yes" and "read all relay log" in status["Slave_SQL_Running_State"]
+            )
+
+        until(is_done, "the relay log")
