@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from ottla.connect import ConnectError, SourceRecord
-from ottla.connectors.cdc import MariaDbConnector
-from ottla.connectors.cdc.mysql import source_task
+from ottla.connectors.cdc import MariaDbConnector, capture_task
 from tests.connectors.cdc.mariadb_replay import begun, connected, props_of, run_sql
 from tests.connectors.cdc.replay import read_until_quiet
 from tests.connectors.cdc.test_signals import is_complete, polled_until, rows, state
 from tests.connectors.contexts import Store
+from tests.server import running_server
 from tests.waiting import until
 from tools.mariadb import MariaDbServer, missing, private_server
 
@@ -46,7 +46,7 @@ def database(server: MariaDbServer) -> str:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that has gone away is tried again at once, not after five seconds."""
-    monkeypatch.setattr(source_task, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(capture_task, "RETRY_SECONDS", 0.0)
 
 
 def settings_of(database: str, **more: str) -> dict[str, str]:
@@ -368,3 +368,69 @@ def test_channels_that_are_not_there_are_refused(server: MariaDbServer, database
     both = {"gtid.source.includes": "0-1", "gtid.source.excludes": "0-2"}
     found = MariaDbConnector().validate(props_of(server, tmp_path / "history", **settings_of(database, **both)))
     assert "cannot both be given" in str(found["gtid.source.includes"].errors)
+
+
+def asking(bootstrap: str, topic: str) -> Any:
+    """Return what writes a signal into a topic, under a key."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": bootstrap})
+
+    def ask(key: str | None, value: Any) -> None:
+        producer.produce(topic, key=key, value=value if isinstance(value, bytes) else json.dumps(value))
+        assert producer.flush(30) == 0
+
+    return ask
+
+
+def by_topic(bootstrap: str, **more: str) -> dict[str, str]:
+    """Return the settings of a connector that a topic of signals asks."""
+    own = {
+        "signal.enabled.channels": "kafka",
+        "signal.kafka.topic": "asked",
+        "signal.kafka.bootstrap.servers": bootstrap,
+        "signal.poll.interval.ms": "50",
+    }
+    return {**own, **more}
+
+
+@pytest.mark.parametrize("is_read_only", ["false", "true"])
+def test_a_topic_asks_for_an_incremental_snapshot_by_the_own_key_alone_and_of_before_the_first_start_by_none(
+    server: MariaDbServer, database: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, is_read_only: str
+) -> None:
+    run_sql(server, "insert into later select seq, 'k', 0 from seq_1_to_7", database)
+    own = f"sig_{database}"
+    wanted: dict[str, Any] = {"type": "execute-snapshot", "data": {"data-collections": [f"{database}.later"]}}
+    with running_server(tmp_path) as broker:
+        settings = settings_of(database, **by_topic(broker.bootstrap, **{"read.only": is_read_only}))
+        ask, store = asking(broker.bootstrap, "asked"), Store()
+        ask(own, wanted)  # of before the first start: not followed
+        task = begun(server, tmp_path / "history", store, **settings)
+        for key in ("another", None, f"{own}x", own.upper()):
+            ask(key, wanted)
+        for value in ([1], b"\xff{", b"[" * 100_000, {**wanted, "data": "no JSON"}):
+            ask(own, value)
+        ask(own, {"type": "execute-snapshot", "data": {**wanted["data"], "additional-conditions": 5}})
+        signal(server, database, snapshot_of(database, "later"))  # the table is no channel here
+        ask(own, {"id": "k", **wanted})
+        found = read_rows(task, 7, store=store)
+        assert [each[:2] for each in rows(found)] == [("r", "incremental")] * 7
+        run_sql(server, "update later set v = 1 where a = 3", database)
+        found += read_rows(task, 1, store=store)
+        task.stop()
+        assert state(found) == table(server, database)
+        assert caplog.text.count("of the topic of signals is no signal") == 4, caplog.text
+        assert "additional-conditions that are no list" in caplog.text
+        ask(own, wanted)  # while nobody looks
+        assert len(rows(begun_and_read(server, tmp_path, store, settings, 7))) == 7
+        assert rows(begun_and_read(server, tmp_path, store, settings, 0)) == [], "each once"
+
+
+def begun_and_read(
+    server: MariaDbServer, folder: Path, store: Store, settings: dict[str, str], count: int
+) -> list[SourceRecord]:
+    """Return what a task reads that goes on from the store, and then ends."""
+    task = begun(server, folder / "history", store, **settings)
+    found = read_rows(task, count, store=store)
+    task.stop()
+    return found

@@ -13,7 +13,7 @@ from ottla.connectors.cdc.catalog import TableId
 from ottla.connectors.cdc.mysql import rows
 from ottla.connectors.cdc.mysql.ddl import follow
 from ottla.connectors.cdc.mysql.ddl_words import DdlError
-from ottla.connectors.cdc.mysql.gtids import MariaDbGtids, MySqlGtids
+from ottla.connectors.cdc.mysql.gtids import Executed, GtidFilter, MariaDbGtids, MySqlGtids
 from ottla.connectors.cdc.mysql.history import history_record, history_store, recovered
 from ottla.connectors.cdc.mysql.kinds import SqlKinds, kind_of, shortest_single
 from ottla.connectors.cdc.mysql.positions import Position
@@ -35,6 +35,33 @@ def test_sets_of_mysql_are_read_joined_and_compared() -> None:
     for text in ("x:1", A, f"{A}:3-1", f"{A}:0", f"{A}:1-"):
         with pytest.raises(DataError):
             MySqlGtids.of(text)
+
+
+@pytest.mark.parametrize(
+    ("mine", "executed", "missing"),
+    [
+        ("0-1-5", Executed("0-1-5"), ""),
+        ("0-1-5", Executed("0-1-9,0-2-12"), ""),
+        ("0-1-5", Executed("0-1-4"), "0-1-5"),
+        ("0-1-5", Executed("0-1-3,0-2-7"), "0-1-5"),
+        ("0-1-5", Executed("0-2-7"), "0-1-5"),
+        ("0-1-5", Executed("", "0-1-5"), ""),
+        ("0-1-5", Executed("", "0-1-6"), "0-1-5"),
+        ("0-1-5,7-1-3", Executed("0-1-5"), "7-1-3"),
+        ("0-1-5,8-1-3", Executed("0-1-5"), ""),
+        (f"{A}:1-5", Executed(f"{A}:1-5:7,{B}:1"), ""),
+        (f"{A}:1-5,{B}:1-2", Executed(f"{A}:1-4,{B}:1-2", own=B), f"{A}:1-5"),
+        (f"{A}:1-5,{B}:1-2", Executed(f"{A}:1-4,{B}:1-2", own=A.upper()), ""),
+        (f"{A}:1-5", Executed(f"{A}:1-3:5", own=B), f"{A}:1-5"),
+        (f"{A}:1-5", Executed("", own=B), f"{A}:1-5"),
+        ("", Executed("0-1-5"), ""),
+    ],
+)
+def test_what_a_server_has_not_executed_of_what_was_told_is_missing(
+    mine: str, executed: Executed, missing: str
+) -> None:
+    settings = {"gtid.source.includes": None, "gtid.source.excludes": "8-.*", "gtid.source.filter.dml.events": True}
+    assert GtidFilter(settings).missing(mine, executed) == missing
 
 
 def test_positions_of_mariadb_have_the_last_transaction_of_each_domain() -> None:

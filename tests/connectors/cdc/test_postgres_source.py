@@ -142,7 +142,7 @@ def test_where_changes_would_be_lost_the_task_says_so_and_what_to_do(server: Pos
 
 
 def test_a_server_that_went_away_is_read_on_when_it_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.connectors.cdc.source_task.RETRY_SECONDS", 0.1)
+    monkeypatch.setattr("ottla.connectors.cdc.capture_task.RETRY_SECONDS", 0.1)
     with logical_server() as server:  # its own, since it is killed
         name = server.new_database()
         run_sql(server, name, "create table t (id int primary key)")

@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 
-from ottla.connect import DataError, SourceRecord
-from ottla.connectors.cdc import PostgresConnector, source_task
+from ottla.connect import ConnectError, DataError, SourceRecord
+from ottla.connectors.cdc import PostgresConnector, capture_task, signals
 from ottla.connectors.cdc.incremental import Progress
 from ottla.connectors.cdc.positions import SeenTransactions, StreamedTransactions
 from ottla.connectors.cdc.postgres_chunks import end_of_record
-from ottla.connectors.cdc.signals import FileChannel, Request, Signal, requests_of
+from ottla.connectors.cdc.signals import KAFKA_OFFSET, FileChannel, KafkaChannel, Request, Signal, requests_of
 from tests.connectors.cdc.replay import begun, connected, read_until_quiet, run_sql
 from tests.connectors.contexts import Store, polled
+from tests.ports import free_port
 from tests.waiting import until
 from tools.postgres import PostgresServer
 
@@ -374,7 +375,7 @@ def polled_until(task: Any, found: list[SourceRecord], count: int) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that has gone away is tried again at once, not after five seconds."""
-    monkeypatch.setattr(source_task, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(capture_task, "RETRY_SECONDS", 0.0)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -483,7 +484,46 @@ def test_a_signal_that_names_no_tables_is_refused(data: dict[str, Any]) -> None:
         requests_of(Signal("s", "execute-snapshot", data), ["public.a"])
 
 
-@pytest.mark.parametrize("given", [("s", None, "{}"), ("s", "log", "[1]"), ("s", "log", "{")])
+DEEP = 100_000
+"""More levels than a parser follows."""
+
+
+@pytest.mark.parametrize("more", [5, {"data-collection": "public.a"}, "v > 1", True])
+def test_conditions_that_are_no_list_are_refused(more: Any) -> None:
+    data = {"data-collections": ["public.a"], "additional-conditions": more}
+    with pytest.raises(DataError, match="additional-conditions that are no list"):
+        requests_of(Signal("s", "execute-snapshot", data), ["public.a"])
+
+
+@pytest.mark.parametrize("name", ["(" * DEEP, "(?:" * DEEP + ")" * DEEP, "a{99999999999}", "[", None, {}, 5])
+def test_names_that_are_no_patterns_ask_for_no_table(name: Any) -> None:
+    assert requests_of(Signal("s", "execute-snapshot", {"data-collections": [name]}), ["public.a"]) == []
+
+
+@pytest.mark.parametrize("text", [b"", b"\xff", b"[" * DEEP, '{"type": ' + "[" * DEEP, "[1]", "null", '{"id": "s"}'])
+def test_what_is_no_signal_is_refused_whatever_it_is(text: str | bytes) -> None:
+    with pytest.raises(DataError):
+        Signal.parsed(text)
+
+
+def test_a_new_connector_is_not_told_of_old_signals_because_the_brokers_of_their_topic_were_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(signals, "ANSWER_SECONDS_MAX", 0.5)
+    settings = {
+        "topic.prefix": "p",
+        "signal.kafka.topic": None,
+        "signal.kafka.bootstrap.servers": f"127.0.0.1:{free_port()}",
+        "signal.kafka.groupId": "g",
+    }
+    with pytest.raises(ConnectError, match="The topic of signals p-signal cannot be asked for its end"):
+        KafkaChannel(settings, {}, {})
+    channel = KafkaChannel(settings, {KAFKA_OFFSET: 7}, {})  # who knows the place waits for them
+    assert channel.taken() == [] and channel.offset() == {KAFKA_OFFSET: 7}
+    channel.close()
+
+
+@pytest.mark.parametrize("given", [("s", None, "{}"), ("s", "log", "[1]"), ("s", "log", "{"), ("s", "log", "[" * DEEP)])
 def test_a_row_that_is_no_signal_is_refused(given: tuple[Any, Any, Any]) -> None:
     with pytest.raises(DataError, match="ignal s"):
         Signal.of(*given)

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ottla.connect import DataError, compile_java
+from ottla.connect import ConnectError, DataError, compile_java
 
-__all__ = ["CHANNELS", "KEPT", "FileChannel", "KafkaChannel", "Request", "Signal", "requests_of"]
+__all__ = ["CHANNELS", "KAFKA_OFFSET", "KEPT", "FileChannel", "KafkaChannel", "Request", "Signal", "requests_of"]
 
 log = logging.getLogger(__name__)
 CHANNELS: Final = ("source", "file", "kafka")
@@ -44,11 +44,22 @@ class Signal:
         """Take what a row or a line says, data as JSON or read already; raises DataError for what is no signal."""
         try:
             found = json.loads(data) if isinstance(data, str) and data.strip() else data
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"The data of signal {id_} are no JSON: {error}") from error
         if not isinstance(type_, str) or not isinstance(found or {}, dict):
             raise DataError(f"Signal {id_} has no type that is a text, or data that are no object of JSON")
         return cls(str(id_), type_, found or {})
+
+    @classmethod
+    def parsed(cls, text: str | bytes) -> Signal:
+        """Take an object of JSON, which is given an id where it has none; raises DataError for what is no signal."""
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise DataError(str(error)) from error
+        if not isinstance(row, dict):
+            raise DataError("it is no object of JSON")
+        return cls.of(row.get("id") or uuid.uuid4(), row.get("type"), row.get("data"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +80,8 @@ def requests_of(signal: Signal, tables: Sequence[str]) -> list[Request]:
     names = data.get("data-collections")
     if not isinstance(names, list) or not names:
         raise DataError(f"Signal {signal.id} names no data-collections: a list of schema.table")
+    if not isinstance(data.get("additional-conditions") or [], list):
+        raise DataError(f"Signal {signal.id} has additional-conditions that are no list of data-collection and filter")
     conditions = _conditions(data)
     surrogate = data.get("surrogate-key")
     found: dict[str, Request] = {}
@@ -99,7 +112,7 @@ def _is(name: Any, table: str) -> bool:
         return True
     try:
         return compile_java(f"(?i){text}").fullmatch(table) is not None
-    except (re.error, ValueError):
+    except (re.error, ValueError, OverflowError, RecursionError):
         return False
 
 
@@ -124,11 +137,8 @@ class FileChannel:
         found = []
         for line in filter(str.strip, text.splitlines()):
             try:
-                row = json.loads(line)
-                if not isinstance(row, dict):
-                    raise DataError("it is no object of JSON")
-                found.append(Signal.of(row.get("id"), row.get("type"), row.get("data")))
-            except (ValueError, DataError) as error:
+                found.append(Signal.parsed(line))
+            except DataError as error:
                 log.warning("A line of %s is no signal: %s", self._path, error)
         return found
 
@@ -155,15 +165,29 @@ class KafkaChannel:
                 **more,
             }
         )
-        self._next = offset.get(KAFKA_OFFSET)
+        place, kept = TopicPartition(topic, 0), offset.get(KAFKA_OFFSET)
         try:
-            if not isinstance(self._next, int):
-                place = TopicPartition(topic, 0)
-                self._next = int(self._consumer.get_watermark_offsets(place, timeout=ANSWER_SECONDS_MAX)[1])
+            self._next: int = kept if isinstance(kept, int) else self._end_of(place)
         except KafkaException as error:
-            log.warning("The topic of signals %s is not there yet: %s", topic, error)
-            self._next = 0
+            self._consumer.close()
+            raise ConnectError(
+                f"The topic of signals {topic} cannot be asked for its end, where a new connector begins ({error}): "
+                "signal.kafka.bootstrap.servers has to name brokers that answer, and signal.consumer.* how to log in"
+            ) from error
         self._consumer.assign([TopicPartition(topic, 0, self._next)])
+
+    def _end_of(self, place: Any) -> int:
+        """Return where a topic ends, 0 of one that is not there; raises KafkaException where nobody says."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        try:
+            return int(self._consumer.get_watermark_offsets(place, timeout=ANSWER_SECONDS_MAX)[1])
+        except KafkaException as error:
+            missing = (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART)
+            if error.args[0].code() not in missing:
+                raise
+            log.warning("The topic of signals %s is not there yet: %s", place.topic, error)
+            return 0
 
     def offset(self) -> dict[str, Any]:
         """Return the place as a part of a source offset."""
@@ -180,11 +204,8 @@ class KafkaChannel:
             if (each.key() or b"") != self._prefix.encode():
                 continue
             try:
-                row = json.loads(each.value() or b"null")
-                if not isinstance(row, dict):
-                    raise DataError("it is no object of JSON")
-                found.append(Signal.of(row.get("id") or uuid.uuid4(), row.get("type"), row.get("data")))
-            except (ValueError, DataError) as wrong:
+                found.append(Signal.parsed(each.value() or b"null"))
+            except DataError as wrong:
                 log.warning("Record %s of the topic of signals is no signal: %s", each.offset(), wrong)
         return found
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ottla.connect import ConnectError, Measure, SourceColumns, SourceRecord, SourceTask
+from ottla.connect import ConnectError, SourceColumns, SourceRecord
 from ottla.connectors.cdc import pgoutput
+from ottla.connectors.cdc.capture_task import CaptureTask
 from ottla.connectors.cdc.catalog import Catalog, CatalogColumn, CatalogTable, TableId
 from ottla.connectors.cdc.change_runs import HEADER_BYTES, ChangeRun, Span, lsn_in
 from ottla.connectors.cdc.column_masks import column_rules
@@ -26,7 +26,7 @@ from ottla.connectors.cdc.replication import (
     conninfo_of,
     quoted,
 )
-from ottla.connectors.cdc.scan import Scan, with_offset
+from ottla.connectors.cdc.scan import Scan
 from ottla.connectors.cdc.server import drop_slot, opened_catalog, plain_settings, prepared_publication, prepared_slot
 from ottla.connectors.cdc.settings import POSTGRES_DEF, Selection, keys_without_effect, kind_settings
 from ottla.connectors.cdc.signalling import Signalling
@@ -36,25 +36,18 @@ __all__ = ["PostgresSourceTask"]
 
 log = logging.getLogger(__name__)
 OPERATIONS = {"I": "c", "U": "u", "D": "d"}
-RETRY_SECONDS = 5.0
-"""Between two tries to reach a server that has gone away."""
 ASK_SECONDS = 0.1
 """Between two questions how far the server has sent."""
 
 
-class PostgresSourceTask(SourceTask):
+class PostgresSourceTask(CaptureTask[ReplicationStream]):
     """See the module's description. `stop` may come from another thread than the other calls."""
 
     java_name = "io.debezium.connector.postgresql.PostgresConnectorTask"
-    version = "1.0"
 
     def __init__(self) -> None:
-        self._stopping = threading.Event()
-        self._turn = threading.Lock()
-        """Held by whoever uses the connections: libpq's must not be closed under a reader."""
+        super().__init__()
         self._catalog: Catalog | None = None
-        self._stream: ReplicationStream | None = None
-        self._reading: Scan | None = None
         self._position = Position(0)
         self._transaction: Transaction | None = None
         self._begin: pgoutput.Begin | None = None
@@ -73,7 +66,6 @@ class PostgresSourceTask(SourceTask):
         self._last_commit: int | None = None
         """Where the last commit ended that this task, or the one before it, has passed."""
         self._idle_lsn = 0
-        self._retry_at_s = 0.0
         self._signals: int | None = None
         """The number of the signals' table, where the stream has told of it."""
         self._streamed = StreamedTransactions()
@@ -100,13 +92,13 @@ class PostgresSourceTask(SourceTask):
         prepared_publication(self._catalog, settings, self._selection)
         if settings["heartbeat.action.query"] and not self._heartbeat_s:
             raise ConnectError("heartbeat.action.query is run with heartbeats, and heartbeat.interval.ms=0 has none")
-        mode = settings["snapshot.mode"]
+        self._mode = mode = settings["snapshot.mode"]
         if mode == "when_needed" and position is not None:
             position = self._usable(position)
         begin = prepared_slot(self._catalog, settings, position, self._stopping)
         self._position = position or Position(begin)
         self._notifications = Notifications(settings, self._events.partition)
-        self._asked = Signalling(
+        self._signalling = Signalling(
             settings, props, self._events, self._notifications, self._position.more, self._captured, self._where
         )
         self._keep()
@@ -132,114 +124,56 @@ class PostgresSourceTask(SourceTask):
             return None
         return position
 
-    def measures(self) -> list[Measure]:
-        """Return what Debezium's connector measures."""
-        return self._metrics.measures()
+    # -- snapshots
 
-    # -- polling
+    @property
+    def _rows_at_once(self) -> int:
+        return 1 if self.context.takes_columns else super()._rows_at_once
 
-    def poll(self) -> list[SourceRecord | SourceColumns] | None:
-        """Return the next records, of a snapshot or of what has changed; None where nothing came in `poll.interval.ms`."""
-        with self._turn:
-            if self._stopping.is_set():
-                return None
-            found = self._poll()
-            found = [*(found or ()), *told] if (told := self._notifications.taken()) else found
-            if found and self._reading is None and self.context.transaction is not None:
-                self.context.transaction.commit()  # a snapshot is in one transaction, whole or not at all
-            return found
+    @property
+    def _is_between(self) -> bool:
+        return self._begin is None and not self._waiting
 
-    def _poll(self) -> list[SourceRecord | SourceColumns] | None:
-        most = self._settings["max.batch.size"]
-        if self._reading is not None:
-            return self._read(self._reading, 1 if self.context.takes_columns else most)
-        if self._settings["snapshot.mode"] == "initial_only":
-            self._stopping.wait(self._settings["poll.interval.ms"] / 1000)
-            return None
-        if self._asked.blocking and self._begin is None and not self._waiting and time.monotonic() >= self._retry_at_s:
-            self._begin_blocking()
-            return None
-        if self._stream is None and not self._opened():
-            return None
-        return self._changes(most) if self._looked_for_signals() else None
+    @property
+    def _is_cut(self) -> bool:
+        return self._catalog is None or self._catalog.is_lost
 
-    def _read(self, reading: Scan, most: int) -> list[SourceRecord | SourceColumns] | None:
-        """Return the next records of a snapshot, or columns of them; the last have the offset behind it."""
-        try:
-            found = reading.take(most)
-        except ConnectError as error:
-            self._ended(error)
-            return None
-        if not reading.is_over:
-            return found
-        self._reading = None
-        log.info("The snapshot is complete")
-        if self._catalog is not None and self._catalog.is_lost:
-            self._catalog.close()
-            self._catalog = None
-        if self._asked.blocking:
-            self._asked.blocking = ()
-            self._keep()
-        if found:
-            found[-1] = with_offset(found[-1], self._position.offset(snapshot_completed=True))
-        return found or None
-
-    def _begin_blocking(self) -> None:
-        """Have the tables that a signal asked for read; the stream goes on behind them."""
+    def _blocking_scan(self) -> Scan:
         if self._stream is not None:
             self._stream.close()
             self._stream = None
-        try:
-            catalog = self._asked_of()
-            given = (self._events, self._notifications, self._metrics, self._asked.blocking)
-            snapshot = Snapshot(catalog, self._settings, *given)
-            self._reading = Scan(snapshot.records(in_columns=self.context.takes_columns))
-        except ConnectError as error:
-            self._ended(error)
+        given = (self._events, self._notifications, self._metrics, self._signalling.blocking)
+        snapshot = Snapshot(self._asked_of(), self._settings, *given)
+        return Scan(snapshot.records(in_columns=self.context.takes_columns))
 
-    def _ended(self, error: ConnectError) -> None:
-        """A snapshot has failed: one of a signal begins anew where the server has gone away, and is given up otherwise."""
-        self._metrics.snapshot_ended(aborted=True)
-        self._notifications.tell(INITIAL, "ABORTED")
-        if not self._asked.blocking:
-            raise error
-        self._reading = None
-        if isinstance(error, ServerAwayError) or self._catalog is None or self._catalog.is_lost:
-            self._lost(ServerAwayError(str(error)))
-            return
-        log.error("The snapshot that a signal asked for is ended: %s", error)
+    def _close_snapshot(self) -> None:
+        if self._catalog is not None and self._catalog.is_lost:
+            self._catalog.close()
+            self._catalog = None
+
+    def _give_up_snapshot(self) -> None:
+        assert self._catalog is not None
         self._catalog.run("rollback")
-        self._asked.blocking = ()
-        self._keep()
 
     # -- signals
 
-    def _looked_for_signals(self) -> bool:
-        """Take what has come, and read what is to be read beside the stream; false where the server has gone away."""
-        try:
-            self._asked.look()
-            if self._sees_streamed():
-                self._asked.step(self._chunks, lambda: self._chunks().end())
-        except ServerAwayError as error:
-            self._lost(error)
-            return False
-        finally:
-            self._keep()
-        return True
+    def _step(self) -> None:
+        if self._sees_streamed():
+            self._signalling.step(self._chunks, lambda: self._chunks().end())
 
     def _chunks(self) -> PostgresChunks:
         return PostgresChunks(self._asked_of(), self._position.commit_lsn)
 
     def _sees_streamed(self) -> bool:
         """Whether a chunk may be read: who reads now sees everything that the stream has told of."""
-        is_due = self._asked.is_reading and not self._asked.incremental.is_waiting
+        is_due = self._signalling.is_reading and not self._signalling.incremental.is_waiting
         if not is_due and not self._streamed.are_many:
             return True
         return self._streamed.are_seen(self._chunks().snapshot())
 
     def _let_go(self, lsn: int) -> None:
         """Write the rows of a chunk without marks, where the stream has come to `lsn` and that is far enough."""
-        if not (found := self._asked.incremental.reached(lambda until: lsn >= until)):
+        if not (found := self._signalling.incremental.reached(lambda until: lsn >= until)):
             return
         self._keep()
         found[-1].source_offset = self._position.offset()
@@ -259,55 +193,39 @@ class PostgresSourceTask(SourceTask):
 
     def _keep(self) -> None:
         """Have what is to be read stand in the offsets from now on."""
-        if (kept := self._asked.kept()) != self._position.more:
+        if (kept := self._signalling.kept()) != self._position.more:
             self._position = self._position.keeping(kept)
 
     def _noted(self, message: pgoutput.Change) -> list[SourceRecord]:
         """Take a row of the signals' table; returns the rows that it has written."""
         row = message.new or message.old
         texts = [each.decode(errors="replace") if isinstance(each, bytes) else None for each in (row or ())[:3]]
-        found = self._asked.noted(texts, OPERATIONS[message.kind])
+        found = self._signalling.noted(texts, OPERATIONS[message.kind])
         self._keep()
         return found
 
-    def _opened(self) -> bool:
-        """Begin to stream, again where the server had gone away."""
-        left_s = self._retry_at_s - time.monotonic()
-        if left_s > 0:
-            self._stopping.wait(min(left_s, self._settings["poll.interval.ms"] / 1000))
-            return False
+    # -- the stream
+
+    def _opened_stream(self) -> ReplicationStream:
         settings = self._settings
-        try:
-            catalog = self._asked_of()
-            prepared_slot(catalog, settings, self._position, self._stopping)
-            stream = ReplicationStream(
-                conninfo_of(settings, replication=True), settings["status.update.interval.ms"] / 1000, self._stopping
-            )
-            options = {"proto_version": "1", "publication_names": quoted(settings["publication.name"])}
-            [[version]] = catalog.rows("select current_setting('server_version_num')::int")
-            if version >= 140_000:
-                options["messages"] = "true"
-            stream.start(settings["slot.name"], self._position.commit_lsn, options)
-        except ServerAwayError as error:
-            self._lost(error)
-            return False
-        self._stream = stream
-        self._metrics.is_connected = True
+        catalog = self._asked_of()
+        prepared_slot(catalog, settings, self._position, self._stopping)
+        stream = ReplicationStream(
+            conninfo_of(settings, replication=True), settings["status.update.interval.ms"] / 1000, self._stopping
+        )
+        options = {"proto_version": "1", "publication_names": quoted(settings["publication.name"])}
+        [[version]] = catalog.rows("select current_setting('server_version_num')::int")
+        if version >= 140_000:
+            options["messages"] = "true"
+        stream.start(settings["slot.name"], self._position.commit_lsn, options)
         self._to_skip = self._position.changes
         self._begin, self._transaction = None, None
         self._tables.clear()
         self._signals = None
-        self._asked.incremental.lost()
-        return True
+        self._signalling.incremental.lost()
+        return stream
 
-    def _lost(self, error: ServerAwayError) -> None:
-        """Hang up, and try again after a while."""
-        log.warning("%s; trying again in %.0f s", error, RETRY_SECONDS)
-        self._metrics.is_connected = False
-        self._hang_up()
-        self._retry_at_s = time.monotonic() + RETRY_SECONDS
-
-    def _changes(self, most: int) -> list[SourceRecord | SourceColumns] | None:
+    def _changed(self, most: int) -> list[SourceRecord | SourceColumns] | None:
         assert self._stream is not None
         try:
             self._ask_how_far(self._stream)
@@ -333,7 +251,7 @@ class PostgresSourceTask(SourceTask):
 
     def _ask_how_far(self, stream: ReplicationStream) -> None:
         """Have the server say how far it has sent, where a chunk waits for that and nothing may come for long."""
-        if self._asked.incremental.until is not None and time.monotonic() >= self._ask_at_s:
+        if self._signalling.incremental.until is not None and time.monotonic() >= self._ask_at_s:
             self._ask_at_s = time.monotonic() + ASK_SECONDS
             stream.ask()
 
@@ -372,7 +290,7 @@ class PostgresSourceTask(SourceTask):
             return False
         oid = int.from_bytes(head[1:5], "big")
         table = self._tables.get(oid)
-        if table is None or table.columns is None or oid == self._signals or self._asked.incremental.is_waiting:
+        if table is None or table.columns is None or oid == self._signals or self._signalling.incremental.is_waiting:
             return False
         if OPERATIONS[chr(head[0])] in self._skips:
             return False
@@ -421,7 +339,7 @@ class PostgresSourceTask(SourceTask):
             case pgoutput.Origin():
                 self._origin = message
             case pgoutput.Change() | pgoutput.Truncate() | pgoutput.LogicalMessage():
-                self._changed(message, lsn)
+                self._change(message, lsn)
 
     def _begun(self, message: pgoutput.Begin, lsn: int) -> None:
         self._begin, self._origin = message, None
@@ -443,13 +361,13 @@ class PostgresSourceTask(SourceTask):
             self._waiting.append(self._events.transaction("END", id_, self._begin.commit_us, self._transaction))
         if self._waiting:
             self._waiting[-1].source_offset = self._position.offset()
-        if self._asked.may_be_asked and self._begin is not None:
+        if self._signalling.may_be_asked and self._begin is not None:
             self._streamed.passed(self._begin.xid)
         self._last_change, self._begin_waits = 0, False
         self._begin, self._transaction, self._is_seen = None, None, False
         self._let_go(message.end_lsn)
 
-    def _changed(self, message: pgoutput.Change | pgoutput.Truncate | pgoutput.LogicalMessage, lsn: int) -> None:
+    def _change(self, message: pgoutput.Change | pgoutput.Truncate | pgoutput.LogicalMessage, lsn: int) -> None:
         is_alone = isinstance(message, pgoutput.LogicalMessage) and not message.is_transactional
         if is_alone:
             if self._position.seen is None or lsn >= self._position.seen.until_lsn:
@@ -463,7 +381,7 @@ class PostgresSourceTask(SourceTask):
         elif not self._to_skip:
             operation = OPERATIONS[message.kind] if isinstance(message, pgoutput.Change) else "other"
             self._metrics.changed(operation, None if self._begin is None else self._begin.commit_us)
-        if self._asked.incremental.is_waiting:
+        if self._signalling.incremental.is_waiting:
             self._tell_changed(message)
         if isinstance(message, pgoutput.Change) and message.oid == self._signals and not self._to_skip:
             made += self._noted(message)
@@ -490,7 +408,7 @@ class PostgresSourceTask(SourceTask):
             rows = () if isinstance(message, pgoutput.Truncate) else (message.old, message.new)
             keys = [table.key_of(row) for row in rows if row is not None]
             for key in keys or (None,):
-                self._asked.incremental.changed(table.id, key)
+                self._signalling.incremental.changed(table.id, key)
 
     def _moment(self, lsn: int, *, is_alone: bool = False) -> Moment:
         begin, origin = None if is_alone else self._begin, self._origin
@@ -597,8 +515,8 @@ class PostgresSourceTask(SourceTask):
                 self._stream = None
                 drop_slot(self._catalog, self._settings["slot.name"])
             self._hang_up()
-            if hasattr(self, "_asked"):
-                self._asked.close()
+            if hasattr(self, "_signalling"):
+                self._signalling.close()
 
     def _hang_up(self) -> None:
         if self._stream is not None:

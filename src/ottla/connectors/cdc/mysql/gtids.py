@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from ottla.connect import ConnectError, DataError, compile_java
 
-__all__ = ["GtidFilter", "GtidState", "MariaDbGtids", "MySqlGtids", "gtid_state"]
+__all__ = ["Executed", "GtidFilter", "GtidState", "MariaDbGtids", "MySqlGtids", "gtid_state"]
 
 _SOURCE: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 _TAG: Final = re.compile(r"[a-z_][a-z0-9_]{0,31}$")
@@ -122,6 +122,16 @@ class MariaDbGtids:
                 found[domain] = (server, number)
         return cls(found)
 
+    @staticmethod
+    def last_of_servers(text: str) -> dict[tuple[int, int], int]:
+        """Read `gtid_binlog_state`: by domain and server the number of its last transaction; raises DataError."""
+        parts = filter(None, (each.strip() for each in text.split(",")))
+        return {
+            (domain, server): number
+            for each in parts
+            for domain, (server, number) in MariaDbGtids.of(each).domains.items()
+        }
+
     def plus(self, gtid: str) -> MariaDbGtids:
         """Return it with one more transaction."""
         return MariaDbGtids({**self.domains, **MariaDbGtids.of(gtid).domains})
@@ -144,6 +154,38 @@ class MariaDbGtids:
 def gtid_state(text: str) -> GtidState:
     """Return GTIDs of either server; raises DataError for what is none."""
     return MySqlGtids.of(text) if ":" in text else MariaDbGtids.of(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """What a server can go on behind."""
+
+    state: str
+    """MySQL's set of all transactions; with MariaDB the last of each server in each domain that the binlog ever had."""
+    replicated: str = ""
+    """With MariaDB the last of each domain that came from another server, where the binlog has all that come next."""
+    own: str = ""
+    """MySQL's UUID of the server, whose transactions the binlog may have while they are not executed yet."""
+
+    def without(self, mine: GtidState) -> str:
+        """Return what of a state it is not behind, '' where it can go on behind all of it."""
+        if isinstance(mine, MySqlGtids):
+            whole = MySqlGtids.of(self.state)
+            others = {name: each for name, each in mine.sources.items() if name.partition(":")[0] != self.own.lower()}
+            found = {name: each for name, each in others.items() if not whole.holds(str(MySqlGtids({name: each})))}
+            return str(MySqlGtids(found))
+        assert isinstance(mine, MariaDbGtids)
+        last = MariaDbGtids.last_of_servers(self.state)
+        known = MariaDbGtids.of(self.replicated).domains
+        return str(
+            MariaDbGtids(
+                {
+                    domain: (server, number)
+                    for domain, (server, number) in mine.domains.items()
+                    if last.get((domain, server), -1) < number and known.get(domain) != (server, number)
+                }
+            )
+        )
 
 
 class GtidFilter:
@@ -177,6 +219,10 @@ class GtidFilter:
     def holds(self, mine: str, oldest: str) -> bool:
         """Whether nothing that matters is missing between what was read and the beginning of the binlog."""
         return gtid_state(mine).holds(str(gtid_state(oldest).only(self._has)))
+
+    def missing(self, mine: str, executed: Executed) -> str:
+        """Return what matters of what was read and a server has not executed, '' where it has it all."""
+        return executed.without(gtid_state(mine).only(self._has))
 
     def start(self, mine: str, oldest: str) -> str:
         """Return behind which transactions to read, of what was read and what the binlog begins behind.

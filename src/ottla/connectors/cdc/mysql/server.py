@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ottla.connect import ConnectError
 from ottla.connectors.cdc.catalog import TableId
-from ottla.connectors.cdc.mysql.gtids import GtidFilter
+from ottla.connectors.cdc.mysql.gtids import Executed, GtidFilter
 from ottla.connectors.cdc.mysql.positions import Position, Start
 from ottla.connectors.cdc.replication import ServerAwayError
 
@@ -51,6 +51,17 @@ def purged_error(text: str) -> ConnectError:
         f"The server has no longer the part of its binlog that is to be read next, and the changes in it are lost ({text}). "
         "Reset the connector's offsets to read the tables anew, or set snapshot.mode=when_needed; keep binlogs for longer "
         "(binlog_expire_logs_seconds, expire_logs_days) than the connector may be away"
+    )
+
+
+def _lacking_error(missing: str, executed: Executed) -> ConnectError:
+    """Return what is raised where a server has less than was told."""
+    return ConnectError(
+        f"The server does not have {missing}, behind which the connector goes on: its binlog has come to "
+        f"{executed.state or 'nothing'}. Where it is a replica that is behind, let it catch up (with log_slave_updates=ON) "
+        "and restart the connector. Where it will never have them, its tables are not what was told: reset the connector's "
+        "offsets to read them anew, or set snapshot.mode=when_needed. Sources that do not matter are named in "
+        "gtid.source.excludes"
     )
 
 
@@ -169,6 +180,15 @@ class Server:
             [[gtids]] = self.rows("select @@global.gtid_purged")
         return Start(files[0], FIRST_BYTE, str(gtids or "").replace("\n", ""))
 
+    def executed(self) -> Executed:
+        """Return behind which transactions the binlog can be read."""
+        if not self.is_mariadb:
+            [[executed, own]] = self.rows("select @@global.gtid_executed, @@server_uuid")
+            return Executed(str(executed or "").replace("\n", ""), own=str(own))
+        [[state, replicated]] = self.rows("select @@global.gtid_binlog_state, @@global.gtid_slave_pos")
+        has_replicated = (self.variable("log_slave_updates") or "").upper() in ("ON", "1")
+        return Executed(str(state or ""), str(replicated or "") if has_replicated else "")
+
     def databases(self) -> list[str]:
         """Return the names of users' databases."""
         return sorted(name for (name,) in self.rows("show databases") if name.lower() not in SYSTEM)
@@ -277,12 +297,17 @@ def _check(server: Server, *, wants_mariadb: bool) -> None:
 
 
 def start_of(server: Server, position: Position, filter_: GtidFilter) -> Start:
-    """Return where to begin to read; raises ConnectError where the server has no more what is behind a position."""
+    """Return where to begin to read; raises ConnectError where the server is not at a position, or lacks what follows.
+
+    MariaDB itself goes on behind a domain that it does not know, and leaves out what lies between the two.
+    """
     oldest, start = server.oldest(), position.start
     if not position.gtids:
         if position.file not in server.files():
             raise purged_error(f"{position.file} is gone, {oldest.file} is the oldest file")
         return start
+    if missing := filter_.missing(position.gtids, executed := server.executed()):
+        raise _lacking_error(missing, executed)
     if not oldest.gtids:
         return start
     if not filter_.holds(position.gtids, oldest.gtids):

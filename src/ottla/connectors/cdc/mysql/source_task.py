@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import random
-import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, ClassVar, Final
 
-from ottla.connect import ConnectError, Measure, SourceColumns, SourceRecord, SourceTask
+from ottla.connect import ConnectError, SourceColumns, SourceRecord
+from ottla.connectors.cdc.capture_task import CaptureTask
 from ottla.connectors.cdc.catalog import TableId
 from ottla.connectors.cdc.column_masks import column_rules
 from ottla.connectors.cdc.events import INCREMENTAL, Events
@@ -30,7 +30,7 @@ from ottla.connectors.cdc.mysql.snapshot import Snapshot
 from ottla.connectors.cdc.mysql.tables import SqlTable, Tables
 from ottla.connectors.cdc.notifications import INITIAL, Notifications
 from ottla.connectors.cdc.replication import ServerAwayError
-from ottla.connectors.cdc.scan import Scan, with_offset
+from ottla.connectors.cdc.scan import Scan
 from ottla.connectors.cdc.server import plain_settings
 from ottla.connectors.cdc.settings import Selection, keys_without_effect
 from ottla.connectors.cdc.signalling import Signalling
@@ -38,35 +38,27 @@ from ottla.connectors.cdc.signalling import Signalling
 __all__ = ["MariaDbSourceTask", "MySqlSourceTask"]
 
 log = logging.getLogger(__name__)
-RETRY_SECONDS: Final = 5.0
-"""Between two tries to reach a server that has gone away."""
 SERVER_IDS: Final = (5400, 6400)
 """Of which one is taken by chance where none is given, as Debezium does."""
 SYNONYMS: Final = {"schema_only": "no_data", "schema_only_recovery": "recovery"}
 
 
-class BinlogSourceTask(SourceTask):
+class BinlogSourceTask(CaptureTask[BinlogStream]):
     """See the module's description. `stop` may come from another thread than the other calls."""
 
-    version = "1.0"
     flavour: ClassVar[str]
     """mysql or mariadb, as records have it."""
 
     def __init__(self) -> None:
-        self._stopping = threading.Event()
-        self._turn = threading.Lock()
-        """Held by whoever uses the connections."""
+        super().__init__()
         self._server: Server | None = None
         """While a snapshot reads."""
         self._asked: Server | None = None
         """For what is read beside the stream."""
-        self._stream: BinlogStream | None = None
         self._again: BinlogStream | None = None
         """An XA transaction that is read once more, while the stream is closed."""
         self._events_left: deque[BinlogEvent] = deque()
         """Of the stream, not looked at yet."""
-        self._reading: Scan | None = None
-        self._retry_at_s = 0.0
 
     def start(self, props: Mapping[str, str]) -> None:
         """Look at the server, follow the history, and begin; raises ConnectError where changes would be lost."""
@@ -114,12 +106,12 @@ class BinlogSourceTask(SourceTask):
         )
         kept = {} if position is None else position.more
         given = (settings, self._props, self._events, self._notifications, kept)
-        self._signals = self._changes.signals = Signalling(*given, self._captured, self._where)
+        self._signalling = self._changes.signals = Signalling(*given, self._captured, self._where)
         if position is None or self._mode == "always":
             self._begin_anew()
         else:
             self._recover(position)
-        self._changes.keep()
+        self._keep()
         self._check_signals()
         if self._reading is None:
             self._notifications.tell(INITIAL, "SKIPPED")
@@ -210,98 +202,33 @@ class BinlogSourceTask(SourceTask):
     def _given(self, server: Server) -> tuple[Server, Mapping[str, Any], Events, CaptureMetrics, Notifications]:
         return server, self._settings, self._events, self._metrics, self._notifications
 
-    def measures(self) -> list[Measure]:
-        """Return what Debezium's connector measures."""
-        return self._metrics.measures()
+    # -- snapshots
 
-    # -- polling
+    @property
+    def _is_between(self) -> bool:
+        return self._changes.reread is None and self._changes.is_between
 
-    def poll(self) -> Sequence[SourceRecord | SourceColumns] | None:
-        """Return the next records, of a snapshot or of what has changed; None where nothing came in `poll.interval.ms`."""
-        with self._turn:
-            if self._stopping.is_set():
-                return None
-            found = self._poll()
-            found = [*(found or ()), *told] if (told := self._notifications.taken()) else found
-            if found and self._reading is None and self.context.transaction is not None:
-                self.context.transaction.commit()  # a snapshot is in one transaction, whole or not at all
-            return found
+    def _blocking_scan(self) -> Scan:
+        self._hang_up()
+        self._server = self._opened_server()
+        return Scan(Snapshot(*self._given(self._server), self._signalling.blocking).records())
 
-    def _poll(self) -> Sequence[SourceRecord | SourceColumns] | None:
-        most = self._settings["max.batch.size"]
-        if self._reading is not None:
-            return self._snapshot_rows(most)
-        if self._mode == "initial_only":
-            self._stopping.wait(self._settings["poll.interval.ms"] / 1000)
-            return None
-        if self._changes.reread is not None:
-            return self._reread(most)
-        if self._signals.blocking and self._changes.is_between and time.monotonic() >= self._retry_at_s:
-            self._begin_blocking()
-            return None
-        if self._stream is None and not self._opened():
-            return None
-        return self._changed(most) if self._looked_for_signals() else None
+    def _close_snapshot(self) -> None:
+        self._close_server()
 
-    def _snapshot_rows(self, most: int) -> list[SourceRecord | SourceColumns] | None:
-        assert self._reading is not None
-        try:
-            found = self._reading.take(most)
-        except ConnectError as error:
-            self._ended(error)
-            return None
-        if self._reading.is_over:
-            self._reading = None
-            self._close_server()
-            log.info("The snapshot is complete")
-            if self._signals.blocking:
-                self._signals.blocking = ()
-                self._changes.keep()
-            if not found:  # something has to carry the place to go on from
-                found = [self._events.heartbeat()]
-            found[-1] = with_offset(found[-1], self._changes.position.offset(snapshot_completed=True))
-        return found
+    def _give_up_snapshot(self) -> None:
+        self._close_server()
+
+    def _instead_of_rows(self) -> list[SourceRecord | SourceColumns]:
+        return [self._events.heartbeat()]
 
     # -- what signals ask for
 
-    def _begin_blocking(self) -> None:
-        """Have the tables that a signal asked for read; the stream goes on behind them."""
-        self._hang_up()
-        try:
-            self._server = self._opened_server()
-            self._reading = Scan(Snapshot(*self._given(self._server), self._signals.blocking).records())
-        except ConnectError as error:
-            self._ended(error)
-
-    def _ended(self, error: ConnectError) -> None:
-        """A snapshot has failed: one of a signal begins anew where the server has gone away, and is given up otherwise."""
-        self._metrics.snapshot_ended(aborted=True)
-        self._notifications.tell(INITIAL, "ABORTED")
-        if not self._signals.blocking:
-            raise error
-        self._reading = None
-        if isinstance(error, ServerAwayError):
-            self._lost(error)
-            return
-        log.error("The snapshot that a signal asked for is ended: %s", error)
-        self._close_server()
-        self._signals.blocking = ()
-        self._changes.keep()
-
-    def _looked_for_signals(self) -> bool:
-        """Take what has come, and read what is to be read beside the stream; false where the server has gone away."""
-        try:
-            self._signals.look()
-            self._signals.step(self._chunks, lambda: self._asked_of().where())
-        except ServerAwayError as error:
-            self._lost(error)
-            return False
-        finally:
-            self._changes.keep()
-        if not self._signals.is_reading and self._asked is not None:
+    def _step(self) -> None:
+        self._signalling.step(self._chunks, lambda: self._asked_of().where())
+        if not self._signalling.is_reading and self._asked is not None:
             self._asked.close()
             self._asked = None
-        return True
 
     def _chunks(self) -> BinlogChunks:
         return BinlogChunks(self._asked_of(), self._defined, self._moment)
@@ -336,31 +263,22 @@ class BinlogSourceTask(SourceTask):
     def _where(self) -> Mapping[str, Any]:
         return self._changes.position.offset()
 
+    def _keep(self) -> None:
+        self._changes.keep()
+
     # -- the stream
 
-    def _opened(self) -> bool:
-        """Begin to stream, again where the server had gone away."""
-        left_s = self._retry_at_s - time.monotonic()
-        if left_s > 0:
-            self._stopping.wait(min(left_s, self._settings["poll.interval.ms"] / 1000))
-            return False
-        position = self._changes.position
+    def _opened_stream(self) -> BinlogStream:
+        server = self._opened_server()
         try:
-            server = self._opened_server()
-            try:
-                start = start_of(server, position, self._filter)
-                has_names = (server.variable("binlog_row_metadata") or "").upper() == "FULL"
-                self._changes.connected(server.where().server_id, has_names=has_names, is_mariadb=server.is_mariadb)
-            finally:
-                server.close()
-        except ServerAwayError as error:
-            self._lost(error)
-            return False
-        self._stream = self._streamed(start)
-        self._metrics.is_connected = True
-        return True
+            start = start_of(server, self._changes.position, self._filter)
+            has_names = (server.variable("binlog_row_metadata") or "").upper() == "FULL"
+            self._changes.connected(server.where().server_id, has_names=has_names, is_mariadb=server.is_mariadb)
+        finally:
+            server.close()
+        return self._stream_from(start)
 
-    def _streamed(self, start: Start) -> BinlogStream:
+    def _stream_from(self, start: Start) -> BinlogStream:
         return BinlogStream(
             connection_settings(self._settings),
             self._server_id,
@@ -369,12 +287,14 @@ class BinlogSourceTask(SourceTask):
             has_queries=self._settings["include.query"],
         )
 
-    def _lost(self, error: ServerAwayError) -> None:
-        """Hang up, and try again after a while, behind what was told."""
-        log.warning("%s; trying again in %.0f s", error, RETRY_SECONDS)
-        self._hang_up()
+    def _from_stream(self) -> Sequence[SourceRecord | SourceColumns] | None:
+        if self._changes.reread is not None:
+            return self._reread(self._settings["max.batch.size"])
+        return super()._from_stream()
+
+    def _lost(self, error: ConnectError) -> None:
+        super()._lost(error)
         self._changes.lost()
-        self._retry_at_s = time.monotonic() + RETRY_SECONDS
 
     def _changed(self, most: int) -> list[SourceRecord] | None:
         assert self._stream is not None
@@ -412,7 +332,7 @@ class BinlogSourceTask(SourceTask):
                     self._stream = None
                 self._events_left.clear()
                 assert changes.reread is not None
-                self._again = self._streamed(changes.reread)
+                self._again = self._stream_from(changes.reread)
             if not self._events_left:
                 self._events_left.extend(self._again.read(self._settings["poll.interval.ms"] / 1000))
             while self._events_left and changes.ready < most:
@@ -443,8 +363,8 @@ class BinlogSourceTask(SourceTask):
         self._stopping.set()
         with self._turn:
             self._hang_up()
-            if hasattr(self, "_signals"):
-                self._signals.close()
+            if hasattr(self, "_signalling"):
+                self._signalling.close()
             if hasattr(self, "_history"):
                 self._history.close()
 
