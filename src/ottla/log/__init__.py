@@ -7,6 +7,7 @@ Everything reaches the file system through a `Disk`; only `os_disk.py` touches t
 anything but the disk, and those that fsync say so: the shell runs them on a thread.
 """
 
+from ottla.log.admission import JoinedAppend
 from ottla.log.cleanable import Cleanable, CleanerBuffers, cleanable, is_as_planned, plan_cleaning
 from ottla.log.cleaner import clean
 from ottla.log.cleaning_plan import CleaningAborted, CleaningPlan, CleaningResult
@@ -26,7 +27,7 @@ from ottla.log.disk import (
 )
 from ottla.log.flush_mark import flushed_end
 from ottla.log.installation import Installation, install
-from ottla.log.log import JoinedAppend, Log
+from ottla.log.log import Log
 from ottla.log.log_dir import FoundLog, LogDir, LogDirLockedError, delete_folder
 from ottla.log.names import is_stray_folder
 from ottla.log.os_disk import OsDisk

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ottla.base import ErrorCode, KafkaError, Millis, Offset
 from ottla.log.producer_state import add_marker
@@ -20,7 +20,16 @@ from ottla.wire import (
     stamp_log_append_time,
 )
 
-__all__ = ["Batch", "admit", "admit_replicated", "check_producers", "duplicate_of", "next_run"]
+__all__ = [
+    "Batch",
+    "JoinedAppend",
+    "admit",
+    "admit_joined",
+    "admit_replicated",
+    "check_producers",
+    "duplicate_of",
+    "next_run",
+]
 
 Batch = tuple[BatchHeader, int, int]
 """A batch of an append: its header as sent, where it lies in the buffer, and the offset of its last record in the log."""
@@ -72,6 +81,67 @@ def admit(
             max_timestamp = header.max_timestamp
         at += size
     return batches, first_offset, max_timestamp
+
+
+class JoinedAppend:
+    """Clients' batches that follow in a log, with their places and what their producers become."""
+
+    __slots__ = ("buffers", "first_offset", "max_timestamp", "placed", "producers", "size")
+
+    def __init__(
+        self,
+        first_offset: int,
+        size: int,
+        max_timestamp: int,
+        buffers: list[WritableBuffer],
+        placed: list[Batch],
+        producers: list[ProducerAppend],
+    ) -> None:
+        self.first_offset = first_offset
+        self.size = size
+        """In bytes."""
+        self.max_timestamp = max_timestamp
+        self.buffers = buffers
+        self.placed = placed
+        self.producers = producers
+
+
+def admit_joined(
+    batches: Sequence[tuple[WritableBuffer, BatchHeader]], known: Producers, next_offset: int, max_message_bytes: int
+) -> JoinedAppend | None:
+    """Place clients' batches, each sound and outside of transactions, one behind the other; nothing is stamped yet.
+
+    None where one is too large or without timestamps, or not what its producer sends next.
+    """
+    placed: list[Batch] = []
+    buffers: list[WritableBuffer] = []
+    producers: dict[int, ProducerAppend] = {}
+    offset, size = next_offset, 0
+    earliest = latest = batches[0][1].max_timestamp
+    for records, header in batches:
+        last_offset = offset + header.last_offset_delta
+        batch_bytes = header.batch_length + LENGTH_END
+        if batch_bytes > max_message_bytes:
+            return None
+        producer_id = header.producer_id
+        if producer_id >= 0:
+            append = producers.get(producer_id)
+            if append is None:
+                append = producers[producer_id] = known.prepare(producer_id)
+            if not append.is_next(header):
+                return None
+            append.add(header, offset, check_epoch=True, check_sequence=True)
+        if header.max_timestamp > latest:
+            latest = header.max_timestamp
+        elif header.max_timestamp < earliest:
+            earliest = header.max_timestamp
+        placed.append((header, size, last_offset))
+        buffers.append(records)
+        size += batch_bytes
+        offset = last_offset + 1
+    if earliest < 0:
+        return None
+    return JoinedAppend(next_offset, size, latest, buffers, placed, list(producers.values()))
 
 
 def admit_replicated(

@@ -13,7 +13,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from ottla.base import Millis, NoSpaceError, Offset, Rng, StorageError, Uuid
-from ottla.log.admission import Batch, admit, admit_replicated, check_producers, duplicate_of, next_run
+from ottla.log.admission import (
+    Batch,
+    JoinedAppend,
+    admit,
+    admit_joined,
+    admit_replicated,
+    check_producers,
+    duplicate_of,
+    next_run,
+)
 from ottla.log.config import LogConfig
 from ottla.log.disk import Disk, File, parent
 from ottla.log.durability import Durability
@@ -39,31 +48,10 @@ from ottla.log.types import (
 )
 from ottla.wire import LENGTH_END, BatchHeader, WritableBuffer, place_batch
 
-__all__ = ["JoinedAppend", "Log"]
+__all__ = ["Log"]
 
 CLIENT, RAFT = AppendOrigin.CLIENT, AppendOrigin.RAFT
 COORDINATOR, REPLICATION = AppendOrigin.COORDINATOR, AppendOrigin.REPLICATION
-
-
-class JoinedAppend:
-    """Clients' batches that follow in a log, with their places and what their producers become: `Log.plan_joined`."""
-
-    __slots__ = ("buffers", "first_offset", "placed", "producers", "size")
-
-    def __init__(
-        self,
-        first_offset: int,
-        size: int,
-        buffers: list[WritableBuffer],
-        placed: list[Batch],
-        producers: list[ProducerAppend],
-    ) -> None:
-        self.first_offset = first_offset
-        self.size = size
-        """In bytes."""
-        self.buffers = buffers
-        self.placed = placed
-        self.producers = producers
 
 
 class Log:
@@ -327,37 +315,10 @@ class Log:
         """
         if self._parts.unsettled:
             self._parts.settle()
-        config, segment = self.config, self._segments[-1]
-        placed: list[Batch] = []
-        buffers: list[WritableBuffer] = []
-        producers: dict[int, ProducerAppend] = {}
-        offset: int = self.log_end_offset
-        size = 0
-        earliest = latest = batches[0][1].max_timestamp
-        for records, header in batches:
-            last_offset = offset + header.last_offset_delta
-            batch_bytes = header.batch_length + LENGTH_END
-            if batch_bytes > config.max_message_bytes:
-                return None
-            producer_id = header.producer_id
-            if producer_id >= 0:
-                append = producers.get(producer_id)
-                if append is None:
-                    append = producers[producer_id] = self.producers.prepare(producer_id)
-                if not append.is_next(header):
-                    return None
-                append.add(header, offset, check_epoch=True, check_sequence=True)
-            if header.max_timestamp > latest:
-                latest = header.max_timestamp
-            elif header.max_timestamp < earliest:
-                earliest = header.max_timestamp
-            placed.append((header, size, last_offset))
-            buffers.append(records)
-            size += batch_bytes
-            offset = last_offset + 1
-        if earliest < 0 or not self._has_room(segment, size, len(placed), latest, offset - 1, now_ms):
+        planned = admit_joined(batches, self.producers, self.log_end_offset, self.config.max_message_bytes)
+        if planned is None or not self._has_room(self._segments[-1], planned, now_ms):
             return None
-        return JoinedAppend(self.log_end_offset, size, buffers, placed, list(producers.values()))
+        return planned
 
     def append_planned(self, planned: JoinedAppend, *, leader_epoch: int, now_ms: int) -> int:
         """Append what was planned by one write, and return its first offset; see `append_joined`."""
@@ -376,16 +337,14 @@ class Log:
         self._appended(placed, planned.producers, leader_epoch, CLIENT)
         return planned.first_offset
 
-    def _has_room(
-        self, segment: Segment, size: int, count: int, max_timestamp: int, last_offset: int, now_ms: int
-    ) -> bool:
-        """Return whether no batch of so many has to begin a new segment."""
+    def _has_room(self, segment: Segment, planned: JoinedAppend, now_ms: int) -> bool:
+        """Return whether none of the batches has to begin a new segment."""
         config = self.config
         return (
             segment.size > 0
-            and segment.size + size <= config.segment_bytes
-            and not segment.is_index_full(config.segment_index_bytes - count * TIME_ENTRY.size)
-            and not self._is_roll_due(segment, max_timestamp, last_offset, now_ms)
+            and segment.size + planned.size <= config.segment_bytes
+            and not segment.is_index_full(config.segment_index_bytes - len(planned.placed) * TIME_ENTRY.size)
+            and not self._is_roll_due(segment, planned.max_timestamp, planned.placed[-1][2], now_ms)
         )
 
     def append_replicated(self, records: WritableBuffer, *, leader_epoch: int, now_ms: int) -> int:
