@@ -336,12 +336,9 @@ class Node:
         assert self._transactions is not None
         if BROKER not in self.config.roles:
             return
-        self._quorum.subscribe(self._partitions.image_changed)
-        self._quorum.subscribe(self._replication.image_changed)
-        self._quorum.subscribe(self._assignments.image_changed)
-        self._quorum.subscribe(self._moves.image_changed)
-        self._quorum.subscribe(self._groups.image_changed)
-        self._quorum.subscribe(self._transactions.image_changed)
+        following = self._replication, self._assignments, self._moves, self._groups, self._transactions
+        for each in (self._partitions, *following):
+            self._quorum.subscribe(each.image_changed)
         self._partitions.reopened = self._follow_again
         self._partitions.lost = self._assignments.look_at
         self._storage.loaded()
