@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -20,7 +20,17 @@ from ottla.wire import Record, build_batch
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests import peer
 
-__all__ = ["Topic", "batch_cases", "broker_cases", "create", "fetch_case", "generate", "produce_case", "unique"]
+__all__ = [
+    "Topic",
+    "batch_cases",
+    "broker_cases",
+    "create",
+    "fetch_case",
+    "generate",
+    "produce_case",
+    "unique",
+    "write_to_each",
+]
 
 PARTITIONS = 4
 GB = 1e9
@@ -238,20 +248,26 @@ def create(system: System, topics: int, partitions: int) -> tuple[float, float]:
 
     Raises RuntimeError where a broker refuses.
     """
-    record = build_batch([Record(timestamp=Millis(time.time_ns() // 1_000_000), key=b"key", value=b"value")])
     started = time.perf_counter()
+    names = [f"many-{number}" for number in range(topics)]
     with BlockingClient(system.bootstrap) as client:
-        for number in range(topics):
-            topic = CreatableTopic(name=f"many-{number}", num_partitions=partitions, replication_factor=1)
+        for name in names:
+            topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
             request = CreateTopicsRequest(topics=[topic], timeout_ms=CREATE_MS_MAX)
             answer = client.run(client.client.request(request, controller=True, timeout_s=CREATE_MS_MAX / 1000))
             if code := answer.topics[0].error_code:
                 raise RuntimeError(f"creating {topic.name} was answered with error {code}")
         answered_s = time.perf_counter() - started
-        for number in range(topics):
-            batches = {TopicPartition(f"many-{number}", each): record for each in range(partitions)}
-            client.run(client.client.produce(batches))
+    write_to_each(system.bootstrap, names, partitions)
     return answered_s, time.perf_counter() - started
+
+
+def write_to_each(bootstrap: str, topics: Sequence[str], partitions: int) -> None:
+    """Write a record to each partition of some topics, which returns when all copies in sync have them."""
+    record = build_batch([Record(timestamp=Millis(time.time_ns() // 1_000_000), key=b"key", value=b"value")])
+    with BlockingClient(bootstrap) as client:
+        for topic in topics:
+            client.run(client.client.produce({TopicPartition(topic, each): record for each in range(partitions)}))
 
 
 def broker_cases(fresh: Callable[[str, Path], System], *, scale: float) -> list[Case]:

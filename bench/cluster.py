@@ -15,7 +15,7 @@ from tempfile import mkdtemp
 import psutil
 from confluent_kafka import KafkaException
 
-from bench.broker import GB, generate, unique
+from bench.broker import GB, generate, unique, write_to_each
 from bench.clusters import Cluster, KafkaCluster, OttlaCluster, awaited, shards
 from bench.generator import Connection, Load, await_burst, batch_of, error_position, produce_request
 from bench.rows import Metric, Rounds
@@ -284,18 +284,22 @@ def _crowd_case(partitions: int) -> ClusterCase:
     title = f"{PREFIX}{partitions:,} partitions"
     names = {
         "create": f"{title}: creating them, all copies in sync",
+        "writable": f"{title}: until all copies of each have a record",
         "memory": f"{title}: memory of all brokers",
         "idle": f"{title}: CPU of all idle brokers",
         "gap": f"{title}: kill -9 of a leader, longest gap until a produce succeeds",
     }
-    units = {"create": "s", "memory": "MiB", "idle": "% of one processor", "gap": "s"}
+    units = {"create": "s", "writable": "s", "memory": "MiB", "idle": "% of one processor", "gap": "s"}
 
     def run(cluster: Cluster) -> dict[str, float]:
         if cluster.name == KAFKA and partitions > KAFKA_CROWD_MAX:
             return {}
         topics = [unique("crowd") for _ in range(max(1, partitions // CROWD_TOPIC_PARTITIONS))]
         each = min(partitions, CROWD_TOPIC_PARTITIONS)
+        started = time.perf_counter()
         found = {names["create"]: sum(cluster.create(topic, each) for topic in topics)}
+        write_to_each(cluster.bootstrap, topics, each)
+        found[names["writable"]] = time.perf_counter() - started
         found[names["memory"]] = cluster.memory_mib()
         before = cluster.cpu_seconds()
         time.sleep(IDLE_SECONDS)  # being idle is what is measured

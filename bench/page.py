@@ -1,17 +1,14 @@
 """`python -m bench.page [RUN.json …] > docs/benchmark.md`: runs of the benchmark as a page, every row of each.
 
 A run is what `python -m bench FAMILY --save RUN.json` keeps; those of the page as it stands are in `bench/results`, and are
-taken where none is named. Notes on a run stand beside it in `RUN.md`. Of a file of rows without rounds, as earlier versions
-wrote them, those are shown that no run has.
+taken where none is named. Notes on a run stand beside it in `RUN.md`.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from bench.__main__ import FAMILIES, make
 from bench.broker import IN_MEMORY, batch_cases, broker_cases
@@ -54,23 +51,20 @@ TITLES = {
     "crowd": "Ten thousand partitions",
     "spark": "Spark's connectors",
     "cluster": "Three brokers",
-    "older": "Older rows",
 }
 
 
-def page(runs: Sequence[tuple[Run | list[dict[str, Any]], str]]) -> str:
-    """Return the page of runs (or of rows of earlier versions), each with its notes."""
+def page(runs: Sequence[tuple[Run, str]]) -> str:
+    """Return the page of runs, each with its notes."""
     lines = [INTRODUCTION]
     shown: set[str] = set()
     for run, notes in runs:
-        family = str(run.facts.get("family")) if isinstance(run, Run) else "older"
-        lines.append(f"## {TITLES.get(family, family)}\n")
-        if isinstance(run, Run):
-            lines.append(f"{said(run)}\n")
+        family = str(run.facts.get("family"))
+        lines += [f"## {TITLES.get(family, family)}\n", f"{said(run)}\n"]
         if notes.strip():
             lines.append(notes.strip() + "\n")
-        rows = rows_of(run) if isinstance(run, Run) else [Row(**each) for each in run if each["metric"] not in shown]
-        lines += [*table(rows, run if isinstance(run, Run) else None), ""]
+        rows = rows_of(run)
+        lines += [*table(rows, run), ""]
         shown |= {row.metric for row in rows}
     if absent := [name for name in known_metrics() if name not in shown]:
         lines.append("No run of these is kept, which the benchmark measures too: " + "; ".join(absent) + ".\n")
@@ -86,21 +80,15 @@ def said(run: Run) -> str:
     )
 
 
-def table(rows: Sequence[Row], run: Run | None) -> list[str]:
-    """Return the lines of a table; what only runs know is left out of rows without one."""
-    more = " kernel | load | marked |" if run else ""
-    lines = [f"| metric | mode | Ottla | Kafka | ratio | target | met | rounds |{more}"]
-    lines.append("|---|---|---:|---:|---:|---:|---|---:|" + ("---|---:|---:|" if run else ""))
+def table(rows: Sequence[Row], run: Run) -> list[str]:
+    """Return the lines of a table."""
+    lines = ["| metric | mode | Ottla | Kafka | ratio | target | met | rounds | kernel | load | marked |"]
+    lines.append("|---|---|---:|---:|---:|---:|---|---:|---|---:|---:|")
     for row in rows:
         met = {True: "yes", False: "**no**", None: ""}[row.met]
         cells = [row.metric, row.mode, number(row.ottla, row.unit), number(row.kafka, row.unit)]
-        cells += [number(row.ratio) + (spread(run, row) if run else ""), row.target or "", met, str(row.rounds)]
-        if run:
-            cells += [
-                f"{percent(row.system_share)} / {percent(row.kafka_system_share)}",
-                number(row.load),
-                str(row.marked),
-            ]
+        cells += [number(row.ratio) + spread(run, row), row.target or "", met, str(row.rounds)]
+        cells += [f"{percent(row.system_share)} / {percent(row.kafka_system_share)}", number(row.load), str(row.marked)]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 
@@ -124,16 +112,15 @@ def known_metrics() -> list[str]:
     return list(dict.fromkeys(metric.name for case in cases for metric in case.metrics))
 
 
-def read(path: Path) -> tuple[Run | list[dict[str, Any]], str]:
-    """Read a run, or rows of earlier versions, with the notes beside it; raises ValueError for anything else."""
+def read(path: Path) -> tuple[Run, str]:
+    """Read a run with the notes beside it; raises ValueError for anything else."""
     notes = path.with_suffix(".md")
-    found = json.loads(path.read_text())
-    return (found if isinstance(found, list) else Run.load(path)), notes.read_text() if notes.exists() else ""
+    return Run.load(path), notes.read_text() if notes.exists() else ""
 
 
 def kept() -> list[Path]:
     """Return the runs of the page as it stands, in its order."""
-    return [each for name in (*FAMILIES, "older") if (each := RESULTS / f"{name}.json").exists()]
+    return [each for name in FAMILIES if (each := RESULTS / f"{name}.json").exists()]
 
 
 def main(argv: list[str]) -> int:

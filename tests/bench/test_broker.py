@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -113,13 +112,12 @@ def test_a_file_that_is_no_run_is_named(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_a_page_has_every_row_with_its_spread_and_names_what_no_run_has() -> None:
     run = run_of([200, 300, 250], [100, 100, 100], shares=[0.3, 0.3, 0.9])
-    row = replace(rows_of(run)[0], metric="an older row").__dict__
-    text = page([(run, "Beside nothing else."), ([row], "")])
+    text = page([(run, "Beside nothing else.")])
     assert (
         "| rate | compiled | 250 MB/s | 100 MB/s | 2.5 (2 to 3) | >= 1.1 x Kafka | yes | 3 | 30% / 40% | 0.5 | 1 |"
         in text
     )
-    assert "Beside nothing else." in text and "| an older row | compiled |" in text
+    assert "Beside nothing else." in text
     assert "which the benchmark measures too: " in text and "fetch 1 MiB, broker CPU" in text
 
 
