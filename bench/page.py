@@ -40,8 +40,8 @@ from one run to another beyond the noise.
   compare the columns, not the figures with other machines. *kernel* is the part of it that was spent in the kernel, of
   Ottla's and of Kafka's; a round in which that part was 1.5 times off its case's median counts as *marked*.
 - `compiled` has the hot modules as machine code (`make install` with a C compiler), `pure` runs their source.
-- Every batch is checked (lengths, CRC-32C, counts, sequences, header); compiled builds check every record too, pure
-  ones where a topic's rules depend on it, as `differences.md` says.
+- Every batch is checked (lengths, CRC-32C, counts, sequences, header), and every record in it, as `differences.md` says,
+  compiled or not.
 - `producer-perf` and `consumer-perf` are Kafka's own tools with their defaults.
 """
 
