@@ -20,7 +20,7 @@ from bench.clusters import Cluster, KafkaCluster, OttlaCluster, awaited, shards
 from bench.generator import Connection, Load, await_burst, batch_of, error_position, produce_request
 from bench.rows import Metric, Rounds
 from bench.systems import KAFKA
-from ottla.base import OttlaError
+from ottla.base import OttlaError, TopicPartition
 from ottla.client import BlockingClient, Limits
 
 __all__ = ["measure"]
@@ -240,8 +240,8 @@ def _to_leader(cluster: Cluster, topic: str, partition: int) -> Connection:
     """Return a connection to whoever leads the partition now, as a node that answers says."""
     alive = [cluster.ports[node] for node in cluster.pids()]
     with BlockingClient([f"127.0.0.1:{port}" for port in alive], limits=PROBE_LIMITS) as client:
-        leader = client.metadata([topic]).topics[topic].partitions[partition].leader
-    if leader not in cluster.ports:
+        leader = client.metadata([topic]).leader_of(TopicPartition(topic, partition))
+    if leader is None or leader not in cluster.ports:  # a node may not have heard of a new topic yet
         raise RuntimeError("the partition has no leader")
     return Connection(cluster.ports[leader], timeout=1.0)
 
