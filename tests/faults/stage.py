@@ -362,9 +362,10 @@ class Stage:
         def append() -> int:
             sent = [bytearray(each) for each in data]
             try:
-                return log.append_joined(
-                    [(each, read_batch_header(each)) for each in sent], leader_epoch=self.epoch, now_ms=self.now
-                )
+                planned = log.plan_joined([(each, read_batch_header(each)) for each in sent], now_ms=self.now)
+                if planned is None:
+                    return -1
+                return log.append_planned(planned, leader_epoch=self.epoch, now_ms=self.now)
             except StorageError:
                 if sent != data:
                     raise Broken(f"{name}: batches that were not appended are marked as if they were") from None

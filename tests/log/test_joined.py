@@ -45,9 +45,8 @@ def one_by_one(log: Log, sent: list[bytearray], epoch: int, now_ms: int) -> list
 
 
 def joined(log: Log, sent: list[bytearray], epoch: int, now_ms: int) -> int:
-    return log.append_joined(
-        [(each, admit_batch(each, BatchRules(), NOW)) for each in sent], leader_epoch=epoch, now_ms=now_ms
-    )
+    planned = log.plan_joined([(each, admit_batch(each, BatchRules(), NOW)) for each in sent], now_ms=now_ms)
+    return -1 if planned is None else log.append_planned(planned, leader_epoch=epoch, now_ms=now_ms)
 
 
 def state_of(log: Log) -> tuple[object, ...]:

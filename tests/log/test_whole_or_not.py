@@ -111,8 +111,9 @@ def put_joined(log: Log) -> None:
     kept = [bytes(each) for each in sent]
     try:
         end = log.log_end_offset
-        first = log.append_joined([(each, read_batch_header(each)) for each in sent], leader_epoch=2, now_ms=NOW + 30)
-        assert first == end, "they are as usual"
+        planned = log.plan_joined([(each, read_batch_header(each)) for each in sent], now_ms=NOW + 30)
+        assert planned is not None and planned.first_offset == end, "they are as usual"
+        assert log.append_planned(planned, leader_epoch=2, now_ms=NOW + 30) == end
     except StorageError:
         assert [bytes(each) for each in sent] == kept, "they can be appended one by one now"
         raise

@@ -296,22 +296,11 @@ class Log:
         time = max_timestamp if stamps_time or batches[0][0].is_log_append_time else -1
         return AppendInfo._make((first_offset, last_offset, max_timestamp, time, self.log_start_offset, size, False))
 
-    def append_joined(
-        self, batches: Sequence[tuple[WritableBuffer, BatchHeader]], *, leader_epoch: int, now_ms: int
-    ) -> int:
-        """Append clients' batches, each sound and outside of transactions, by one write; return the first one's offset.
-
-        -1 where one of them is not what usually comes: `append` has to take them one by one then, and nothing has
-        happened. All is as after `append` for each, or, where this raises StorageError, as before, the buffers too: memory
-        changes once the bytes are written.
-        """
-        planned = self.plan_joined(batches, now_ms=now_ms)
-        return -1 if planned is None else self.append_planned(planned, leader_epoch=leader_epoch, now_ms=now_ms)
-
     def plan_joined(self, batches: Sequence[tuple[WritableBuffer, BatchHeader]], *, now_ms: int) -> JoinedAppend | None:
-        """Return what `append_planned` writes; None where `append` has to take the batches one by one.
+        """Return what `append_planned` writes of clients' batches, each sound and outside of transactions.
 
-        Nothing has happened yet. The plan holds until something else is done with the log.
+        None where one of them is not what usually comes: `append` has to take them one by one then. Nothing has happened
+        yet, and the plan holds until something else is done with the log.
         """
         if self._parts.unsettled:
             self._parts.settle()
@@ -321,7 +310,11 @@ class Log:
         return planned
 
     def append_planned(self, planned: JoinedAppend, *, leader_epoch: int, now_ms: int) -> int:
-        """Append what was planned by one write, and return its first offset; see `append_joined`."""
+        """Append what was planned by one write, and return its first offset.
+
+        All is as after `append` for each batch, or, where this raises StorageError, as before, the buffers too: memory
+        changes once the bytes are written.
+        """
         segment, placed, buffers = self._segments[-1], planned.placed, planned.buffers
         assert planned.first_offset == self.log_end_offset, "something else was appended behind the plan"
         self._now_ms = now_ms

@@ -187,25 +187,17 @@ class LocalPartition:
             return self._append_in_transaction(records, header, verification, now_ms)
         return self._append(records, AppendOrigin.CLIENT, now_ms)
 
-    def append_joined(
-        self, batches: Sequence[tuple[WritableBuffer, BatchHeader]], size: int, *, acks: int, now_ms: Millis
-    ) -> int:
-        """Append clients' batches of so many bytes by one write, as `append_from_client` would; return the first offset.
+    def append_joined(self, batches: Sequence[tuple[WritableBuffer, BatchHeader]], *, acks: int, now_ms: Millis) -> int:
+        """Append clients' batches by one write, as `append_from_client` would; return the first offset.
 
         They were checked (`admit_batch`) and are outside of transactions. -1 where they have to be appended one by one, each
         with an answer of its own: nothing was appended then, and a failure of the disk has cost what it costs.
         """
+        planned = self.plan_joined(batches, acks=acks, now_ms=now_ms)
         try:
-            self.check_writable(acks)
-            first = self.log.append_joined(batches, leader_epoch=self.replica.leader_epoch, now_ms=now_ms)
+            return -1 if planned is None else self.append_planned(planned, acks=acks, now_ms=now_ms)
         except KafkaError:
             return -1
-        except StorageError as error:
-            self._met(error, self)
-            return -1
-        if first >= 0:
-            self._grew(size)
-        return first
 
     def plan_joined(
         self, batches: Sequence[tuple[WritableBuffer, BatchHeader]], *, acks: int, now_ms: Millis

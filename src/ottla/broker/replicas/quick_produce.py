@@ -321,7 +321,7 @@ class QuickProduce:
         """Append what a beginning's requests have brought, and count it; or nothing of it."""
         partition = lane.partition
         assert partition is not None
-        lane.next_offset = partition.append_joined(lane.batches, lane.size, acks=lane.acks, now_ms=lane.now_ms)
+        lane.next_offset = partition.append_joined(lane.batches, acks=lane.acks, now_ms=lane.now_ms)
         if lane.next_offset < 0:
             return
         lane.log_start_offset = partition.log.log_start_offset
