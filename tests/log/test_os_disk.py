@@ -30,6 +30,49 @@ def test_more_files_than_descriptors(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) <= before + 8
 
 
+OPERATIONS: dict[str, tuple[str, Callable[[File], object]]] = {
+    "a write": ("pwrite", lambda file: file.pwrite(0, b"abc")),
+    "a write of several buffers": ("pwritev", lambda file: file.pwrite(0, b"ab", b"c")),
+    "a cut": ("ftruncate", lambda file: file.truncate(2)),
+    "a look at the size": ("fstat", lambda file: file.size()),
+    "an fsync": ("fsync", lambda file: file.fsync()),
+    "a read": ("pread", lambda file: file.pread(0, 3)),
+    "a read that does not wait": ("preadv", lambda file: file.pread_nowait(0, 3)),
+    "a held read": ("pread", lambda file: file.hold().pread(0, 3)),
+    "a held read into memory": ("preadv", lambda file: file.hold().pread_into(0, memoryview(bytearray(3)))),
+    "a look at what is cached": ("preadv", lambda file: file.hold().is_cached(0, 3)),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_descriptor_that_is_given_up_is_open_until_the_call_with_it_has_ended(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another thread does where few files may be open happens here between the call and the system."""
+    call, operation = OPERATIONS[name]
+    disk = OsDisk(descriptors_max=1)
+    file = disk.open(f"{tmp_path}/f", create=True)
+    file.pwrite(0, b"abc")
+    identity = os.stat(f"{tmp_path}/f").st_ino
+    real = getattr(os, call)
+    status = os.fstat
+    calls = 0
+
+    def given_up(fd: int, *arguments: object) -> object:
+        nonlocal calls
+        monkeypatch.setattr(os, call, real)
+        for at in range(3):
+            disk.open(f"{tmp_path}/other {at}", create=True)
+        calls += 1
+        assert status(fd).st_ino == identity
+        return real(fd, *arguments)
+
+    monkeypatch.setattr(os, call, given_up)
+    operation(file)
+    assert calls == 1
+    assert disk.open_descriptors == 1
+
+
 def descriptor_of(file: File) -> int:
     """Return the number of the descriptor that is open on a file, as the system shows it."""
     (number,) = (

@@ -257,15 +257,7 @@ class OsFile:
         descriptor = self._descriptor or self._open()
         self._used = True
         try:
-            if len(buffers) == 1:
-                written, total = os.pwrite(descriptor.fd, buffers[0], position), len(buffers[0])
-            else:
-                written = os.pwritev(descriptor.fd, buffers[:BUFFERS_MAX], position)
-                total = sum(map(len, buffers))
-            if written < total:
-                rest = memoryview(b"".join(buffers))
-                while written < total:
-                    written += os.pwrite(descriptor.fd, rest[written:], position + written)
+            descriptor.pwrite(position, buffers)
         except OSError as error:
             raise _failed(self.path, error) from error
 
@@ -275,7 +267,7 @@ class OsFile:
         self.cut_to = min(size, self.cut_to) if self.cuts else size
         self.cuts += 1
         try:
-            os.ftruncate(descriptor.fd, size)
+            descriptor.truncate(size)
         except OSError as error:
             raise _failed(self.path, error) from error
 
@@ -283,7 +275,7 @@ class OsFile:
         """See `File.size`."""
         descriptor = self._descriptor or self._open()
         try:
-            return os.fstat(descriptor.fd).st_size
+            return descriptor.size()
         except OSError as error:
             raise _failed(self.path, error) from error
 
@@ -291,7 +283,7 @@ class OsFile:
         """See `File.fsync`."""
         descriptor = self._descriptor or self._open()
         try:
-            os.fsync(descriptor.fd)
+            descriptor.fsync()
         except OSError as error:
             raise _not_synced(self.path, error) from error
 
@@ -400,7 +392,11 @@ class OsHeldFile:
 
 
 class _Descriptor:
-    """An open descriptor, closed when nobody refers to it any more."""
+    """An open descriptor, closed when nobody refers to it any more.
+
+    What is done with its number is a method of it, or a function that takes it: compiled code lets go of a local name
+    after its last use, which may be before the call that was given the number, but never of a caller's argument.
+    """
 
     __slots__ = ("_close", "fd")
 
@@ -411,6 +407,27 @@ class _Descriptor:
 
     def __del__(self) -> None:
         self._close(self.fd)
+
+    def pwrite(self, position: int, buffers: Sequence[Buffer]) -> None:
+        """Write all the bytes, in as many calls as it takes."""
+        if len(buffers) == 1:
+            written, total = os.pwrite(self.fd, buffers[0], position), len(buffers[0])
+        else:
+            written = os.pwritev(self.fd, buffers[:BUFFERS_MAX], position)
+            total = sum(map(len, buffers))
+        if written < total:
+            rest = memoryview(b"".join(buffers))
+            while written < total:
+                written += os.pwrite(self.fd, rest[written:], position + written)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self.fd, size)
+
+    def size(self) -> int:
+        return os.fstat(self.fd).st_size
+
+    def fsync(self) -> None:
+        os.fsync(self.fd)
 
 
 class _Lock:
