@@ -122,10 +122,13 @@ class Follower:
 
 
 @asynccontextmanager
-async def leader_and_follower(tmp_path: Path, *settings: str) -> AsyncIterator[tuple[NodeClient, Follower]]:
-    """Start a broker, a client of it and a follower in this process."""
-    node = await start_node(tmp_path / "leader", "node.id=1", "broker.session.timeout.ms=600000", *settings)
-    follower = Follower(tmp_path / "follower", node, *settings)
+async def leader_and_follower(
+    tmp_path: Path, *settings: str, disk: Any = None
+) -> AsyncIterator[tuple[NodeClient, Follower]]:
+    """Start a broker, a client of it and a follower in this process; `disk` is the broker's."""
+    settings = ("node.id=1", "broker.session.timeout.ms=600000", *settings)
+    node = await start_node(tmp_path / "leader", *settings, disk=disk)
+    follower = Follower(tmp_path / "follower", node, *settings[2:])
     try:
         await follower.start()
         client = await NodeClient.connect(node)

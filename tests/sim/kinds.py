@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.sim.burst_broker import BurstBrokerWorld
 from tests.sim.busy_broker import BusyBrokerWorld
+from tests.sim.cluster.burst_world import BurstLonelyWorld, BurstWorld
 from tests.sim.cluster.busy_world import BusyLonelyWorld, BusyWorld
 from tests.sim.cluster.quorum_world import BusyQuorumWorld, BusyVotersWorld, QuorumWorld, VotersWorld
 from tests.sim.cluster.world import ClusterWorld, LonelyWorld, run_cluster
@@ -16,6 +17,8 @@ from tests.sim.world import World, run_seed
 __all__ = ["KEPT", "KINDS", "kept_seeds", "names_from", "run_world"]
 
 KINDS = (
+    "cluster3",
+    "lonely3",
     "cluster2",
     "lonely2",
     "quorum2",
@@ -30,14 +33,15 @@ KINDS = (
 )
 """A number in a kind is its generation: what a seed draws is the same as long as its generation's code is."""
 TURNS = (
-    "cluster2",
+    "cluster3",
     "broker2",
     "quorum2",
     "cluster2",
+    "lonely3",
     "lonely2",
     "voters2",
     "broker2",
-    "cluster2",
+    "cluster3",
     "quorum2",
     "cluster",
     "broker3",
@@ -49,6 +53,8 @@ KEPT = Path(__file__).with_name("seeds.txt")
 
 
 CLUSTERS: dict[str, type[ClusterWorld]] = {
+    "cluster3": BurstWorld,
+    "lonely3": BurstLonelyWorld,
     "cluster2": BusyWorld,
     "lonely2": BusyLonelyWorld,
     "quorum2": BusyQuorumWorld,

@@ -16,10 +16,9 @@ from typing import Any
 
 import ottla.metadata.decide.alter_partition  # noqa: F401
 from ottla.base import ErrorCode, Offset
-from ottla.broker.api import produce
 from ottla.broker.quorum.driver import Quorum
 from ottla.broker.quorum.log import MetadataLog
-from ottla.broker.replicas import fetching
+from ottla.broker.replicas import fetching, produce_answer, quick_produce, quick_requests
 from ottla.broker.replicas.isr import IsrKeeper
 from ottla.broker.replicas.leader_lease import LeaderLease
 from ottla.broker.replicas.local_partition import LocalPartition
@@ -183,9 +182,8 @@ def _lose_voters(surgeon: Surgeon) -> None:
 
 @mutation("acknowledge before the watermark", "A write with acks=all is answered when the leader has it.", "cluster")
 def _acknowledge_early(surgeon: Surgeon) -> None:
-    surgeon.put(
-        produce, "_acknowledged", lambda context, request, responses, appended: produce._response(context, responses)
-    )
+    for module in (produce_answer, quick_produce, quick_requests):
+        surgeon.put(module, "must_wait", lambda partition, acks, end: False)
 
 
 @mutation("forget min.insync.replicas", "Writes are taken and committed however few copies are in sync.", "lonely")

@@ -18,6 +18,8 @@ from tests.sim.world import run_seed
 SEEDS = {
     "broker2": 12,
     "broker3": 4,
+    "cluster3": 3,
+    "lonely3": 2,
     "cluster2": 4,
     "lonely2": 2,
     "quorum2": 6,
@@ -32,7 +34,9 @@ SEEDS = {
 SEEDS_AT_NIGHT = {
     "broker2": 8,
     "broker3": 2,
-    "cluster2": 2,
+    "cluster3": 1,
+    "lonely3": 1,
+    "cluster2": 3,
     "lonely2": 1,
     "quorum2": 3,
     "voters2": 2,

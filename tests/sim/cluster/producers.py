@@ -21,9 +21,12 @@ from tests.sim.cluster.client import MOVING, Application, Clients, Link
 from tests.sim.cluster.ledger import Promises
 from tests.sim.ledger import Violation
 
-__all__ = ["produce_idempotently", "produce_plainly"]
+__all__ = ["produce_idempotently", "produce_in_bursts", "produce_plainly"]
 
 IN_FLIGHT_MAX = 5
+BURST_MAX = 12
+SEVERAL_SHARE = 0.4
+"""Of the bursts, with batches of several partitions in each request."""
 RETRY_S = 0.1
 
 
@@ -33,13 +36,20 @@ def _batch(clients: Clients, values: list[bytes], **identity: Unpack[ProducerIde
 
 def produce_request(clients: Clients, topic: str, index: int, acks: int, records: bytes) -> ProduceRequest:
     """Return the request for one batch."""
-    data = PartitionProduceData(index=index, records=records)
-    topic_id = clients.ledger.topics[topic].topic_id
-    return ProduceRequest(
-        acks=acks,
-        timeout_ms=1500,
-        topic_data=[TopicProduceData(name=topic, topic_id=topic_id, partition_data=[data])],
-    )
+    return several_request(clients, acks, {(topic, index): records})
+
+
+def several_request(clients: Clients, acks: int, batches: dict[tuple[str, int], bytes]) -> ProduceRequest:
+    """Return the request for batches of several partitions, each named with its topic."""
+    topics = [
+        TopicProduceData(
+            name=topic,
+            topic_id=clients.ledger.topics[topic].topic_id,
+            partition_data=[PartitionProduceData(index=index, records=records)],
+        )
+        for (topic, index), records in batches.items()
+    ]
+    return ProduceRequest(acks=acks, timeout_ms=1500, topic_data=topics)
 
 
 async def produce_plainly(
@@ -77,6 +87,66 @@ async def _send_once(clients: Clients, link: Link, key: tuple[str, int], acks: i
     if acks == -1:
         clients.ledger.partitions[key].acknowledge(answer.base_offset, values, answer.log_append_time_ms)
         clients.trace.note(f"acked {key} {answer.base_offset} {len(values)}")
+
+
+async def produce_in_bursts(clients: Clients, name: str, keys: Sequence[tuple[str, int]], stop: asyncio.Event) -> None:
+    """Send several requests by one write to a leader, each batch once; some have batches of all partitions that it leads."""
+    burst = _Burst(clients, name)
+    while not stop.is_set():
+        key = clients.rng.choice(keys)
+        try:
+            link = await burst.application.leader(*key)
+            led = [key]
+            if clients.rng.random() < SEVERAL_SHARE:
+                led = [each for each in keys if (await burst.application.leader(*each)).node == link.node]
+            await burst.exchange(link, led)
+        except NoAnswer:
+            for each in keys:
+                burst.application.forget(*each)
+            await asyncio.sleep(RETRY_S)
+        await asyncio.sleep(0.4 * clients.rng.random())
+    burst.application.close()
+
+
+class _Burst:
+    """A producer that sends several requests at a time, and never one again."""
+
+    def __init__(self, clients: Clients, name: str) -> None:
+        self.application = Application(clients, name)
+        self.clients = clients
+        self.name = name
+        self.number = 0
+
+    async def exchange(self, link: Link, keys: list[tuple[str, int]]) -> None:
+        """Send some requests by one write, each with a batch of every partition, and hear their answers."""
+        clients, connection = self.clients, link.connection
+        version, acks = connection.version_of(0), clients.rng.choice((-1, -1, 1))
+        connection.cork()
+        sent = []
+        for _ in range(1 + clients.rng.randrange(BURST_MAX)):
+            values: dict[tuple[str, int], list[bytes]] = {}
+            for key in keys:
+                self.number += 1
+                values[key] = values_of(clients.rng, clients.style, self.name, self.number)
+            request = several_request(clients, acks, {key: _batch(clients, each) for key, each in values.items()})
+            sent.append((connection.send(request, version), values))
+        connection.uncork()
+        moved = False
+        for future, values in sent:
+            answer = await connection.receive(ProduceResponse, future, 0, version)
+            for place, key in enumerate(values):
+                moved |= not self._heard(answer.responses[place].partition_responses[0], key, acks, values[key])
+        if moved:
+            raise NoAnswer("a leader has moved")
+
+    def _heard(self, answer: PartitionProduceResponse, key: tuple[str, int], acks: int, values: list[bytes]) -> bool:
+        code = ErrorCode(answer.error_code)
+        if code is ErrorCode.NONE and acks == -1:
+            self.clients.ledger.partitions[key].acknowledge(answer.base_offset, values, answer.log_append_time_ms)
+            self.clients.trace.note(f"acked {key} {answer.base_offset} {len(values)} {self.name}")
+        if code is not ErrorCode.NONE and code not in MOVING:
+            raise Violation(f"a plain batch of {self.name} for {key} was refused: {code.name}")
+        return code is ErrorCode.NONE
 
 
 async def produce_idempotently(clients: Clients, name: str, topic: str, index: int, stop: asyncio.Event) -> None:

@@ -14,28 +14,26 @@ that the client need not ask for metadata (KIP-951).
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from typing import Final
 
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition, WireError
 from ottla.broker.coordinators.transaction_admission import Admission, Admitted, Writer, admit
-from ottla.broker.endpoints import leader_endpoints
 from ottla.broker.parts import ProduceParts
 from ottla.broker.replicas.local_partition import LocalPartition
+from ottla.broker.replicas.produce_answer import Appended, acknowledged, tell_leader
 from ottla.broker.replicas.quick_produce import QuickProduce
 from ottla.broker.replicas.recompression import recompressed
 from ottla.broker.replicas.verification import Verification
 from ottla.broker.requests.answers import Answer, Deferred, Encoded, Reply, reply_of
 from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.broker.requests.refusals import not_allowed
-from ottla.replica import Wait
 from ottla.security import Needs, Operation, Resource
 from ottla.wire import (
     BATCH_OVERHEAD,
     Attributes,
     BatchHeader,
     Message,
-    NodeEndpoint,
     Produce,
     ProducedPartition,
     ProducedTopic,
@@ -44,17 +42,13 @@ from ottla.wire import (
     RecordsRefused,
     read_batch_header,
     read_produce_request,
-    write_produce_response,
 )
 
 __all__ = ["HANDLER"]
 
 log = logging.getLogger(__name__)
 
-PRODUCE: Final = "Produce"
-"""The API's name in the metrics."""
 TOPIC_IDS_FROM: Final = 13
-LEADER_FROM: Final = 10
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Topics that only their coordinators write."""
 ADMIN_CLIENT_ID: Final = "__admin_client"
@@ -67,8 +61,6 @@ ATTRIBUTES_LOW_BYTE: Final = 22
 """Where a batch's codec stands."""
 
 
-_Appended = tuple[LocalPartition, ProducedPartition, int]
-"""A partition that was appended to, its answer, and the offset that its high watermark has to reach."""
 _Known = Mapping[TopicPartition, Admission]
 """Partitions of which it is known before the append why there is none, or with what of a transaction there is."""
 _NOTHING_KNOWN: _Known = {}
@@ -93,7 +85,7 @@ def _produce(
     context: RequestContext[ProduceParts], request: Produce, known: _Known
 ) -> Encoded | Deferred[Encoded] | None:
     acks = request.acks
-    appended: list[_Appended] = []
+    appended: list[Appended] = []
     responses = [_append_topic(context, request, topic, appended, known) for topic in request.topic_data]
     if acks == 0:
         return _unacknowledged(context, responses)
@@ -105,15 +97,13 @@ def _produce(
 
 
 def _acknowledged(
-    context: RequestContext[ProduceParts], request: Produce, responses: list[ProducedTopic], appended: list[_Appended]
+    context: RequestContext[ProduceParts], request: Produce, responses: list[ProducedTopic], appended: list[Appended]
 ) -> Encoded | Deferred[Encoded]:
     """Answer now, or with acks=all when every in-sync replica has the records."""
-    if request.acks == -1:
-        waiting = {each.key: end for each, _, end in appended if each.replica.high_watermark < end}
-        if waiting:
-            _forget_records(request)
-            return _acknowledged_later(context, request, responses, appended, waiting)
-    return _response(context, responses)
+    answered = acknowledged(context, responses, appended, acks=request.acks, timeout_ms=request.timeout_ms)
+    if isinstance(answered, Deferred):
+        _forget_records(request)
+    return answered
 
 
 def _forget_records(request: Produce) -> None:
@@ -127,7 +117,7 @@ def _append_topic(
     context: RequestContext[ProduceParts],
     request: Produce,
     topic: ProduceTopic,
-    appended: list[_Appended],
+    appended: list[Appended],
     known: _Known,
 ) -> ProducedTopic:
     """Append to every partition of a topic, each by itself, and note which were."""
@@ -334,18 +324,8 @@ def _refused(context: RequestContext[ProduceParts], name: str, index: int, error
     answer = ProducedPartition(index, int(error.code), error_message=error.message if says_more else None)
     if isinstance(error, RecordsRefused):
         answer.record_errors = error.record_errors
-    _tell_leader(context, answer, TopicPartition(name, index), error.code)
+    tell_leader(context, answer, TopicPartition(name, index), error.code)
     return answer
-
-
-def _tell_leader(
-    context: RequestContext[ProduceParts], answer: ProducedPartition, partition: TopicPartition, code: ErrorCode
-) -> None:
-    """Say who leads where this broker does not (any more), so that the client need not ask for metadata (KIP-951)."""
-    if code is ErrorCode.NOT_LEADER_OR_FOLLOWER and context.api_version >= LEADER_FROM:
-        found = context.services.quorum.image.partition(*partition)
-        if found is not None and found.leader != context.services.node_id:
-            answer.leader_id, answer.leader_epoch = found.leader, found.leader_epoch
 
 
 # -- answering
@@ -365,7 +345,7 @@ def _unacknowledged(context: RequestContext[ProduceParts], responses: list[Produ
 
 
 def _acknowledged_when_durable(
-    context: RequestContext[ProduceParts], request: Produce, responses: list[ProducedTopic], appended: list[_Appended]
+    context: RequestContext[ProduceParts], request: Produce, responses: list[ProducedTopic], appended: list[Appended]
 ) -> Deferred[Encoded]:
     """Answer once the device has what `flush.messages` asks for."""
     deferred: Deferred[Encoded] = Deferred()
@@ -383,67 +363,6 @@ def _acknowledged_when_durable(
     task = context.services.loop.create_task(flush())
     deferred.keep(task)
     return deferred
-
-
-def _acknowledged_later(
-    context: RequestContext[ProduceParts],
-    request: Produce,
-    responses: list[ProducedTopic],
-    appended: list[_Appended],
-    waiting: dict[TopicPartition, int],
-) -> Deferred[Encoded]:
-    """Answer when the high watermarks have passed, or at the deadline with REQUEST_TIMED_OUT where they have not."""
-    deferred: Deferred[Encoded] = Deferred()
-
-    def finish(reached: bool) -> None:
-        for partition, answer, end in appended:
-            code = _replication_error(partition, end)
-            if code is not ErrorCode.NONE:
-                answer.error_code = int(code)
-                answer.base_offset = -1
-                _tell_leader(context, answer, partition.key, code)
-        deferred.resolve(_response(context, responses))
-
-    services = context.services
-    deadline_s = services.loop.time() + max(request.timeout_ms, 0) / 1000
-    wait = Wait(deadline_s, finish, required=dict(waiting))
-    services.purgatory.add_produce(wait, tuple(waiting))
-    return deferred
-
-
-def _replication_error(partition: LocalPartition, end: int) -> ErrorCode:
-    """Return what an acks=all append has to be answered with when the wait for its replication is over."""
-    replica = partition.replica
-    if partition.is_offline:
-        return ErrorCode.KAFKA_STORAGE_ERROR
-    if not replica.is_leader:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if replica.high_watermark < end:
-        return ErrorCode.REQUEST_TIMED_OUT
-    if not replica.had_enough_in_sync(partition.min_insync_replicas):
-        return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-    return ErrorCode.NONE
-
-
-def _response(context: RequestContext[ProduceParts], responses: list[ProducedTopic]) -> Encoded:
-    """Render the answer; where another broker leads, with its address, and where a quota is exceeded, with a pause."""
-    services = context.services
-    endpoints: Sequence[NodeEndpoint] = ()
-    for topic in responses:
-        for each in topic.partition_responses:
-            if each.error_code:
-                errors = services.metrics.request(PRODUCE).errors
-                errors[each.error_code] = errors.get(each.error_code, 0) + 1
-            if each.leader_id >= 0:
-                endpoints = _leaders(context, responses)
-    throttle_ms = 0 if services.quotas is None else services.quotas.produced(context)
-    encoded = write_produce_response(context.api_version, context.correlation_id, responses, throttle_ms, endpoints)
-    return Encoded((encoded,), throttle_time_ms=throttle_ms)
-
-
-def _leaders(context: RequestContext[ProduceParts], responses: list[ProducedTopic]) -> list[NodeEndpoint]:
-    leaders = {each.leader_id for topic in responses for each in topic.partition_responses if each.leader_id >= 0}
-    return [NodeEndpoint(*each) for each in leader_endpoints(context, leaders)]
 
 
 def refuse(request: Produce, error: KafkaError) -> Message:

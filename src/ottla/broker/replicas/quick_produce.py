@@ -3,10 +3,11 @@
 Most producers send the same bytes each time, from the client id to the partition's index. Such a request needs no message
 objects, no context and no look-up of names: `take` checks its batch and keeps it, and `finish`, called before anything else
 happens on the connection and before its answers leave, appends what one read of the socket has brought by one write per
-partition, and answers it.
+partition, and answers it. With acks=all, requests of one beginning that came one behind the other are answered together,
+once the copies have the last one's records.
 
-This is a short cut and no other way: what is not as usual (an error, a quota, a transaction, copies to wait for, a flush, a
-codec or a clock of the topic's own, a producer whose sequence does not follow) is left to the handler, request by request.
+This is a short cut and no other way: what is not as usual (an error, a quota, a transaction, a flush, a codec or a clock of
+the topic's own, a producer whose sequence does not follow) is left to the handler, request by request.
 So nothing has to be forgotten when a topic goes, a leader changes, a login ends or a right is taken away: whatever a
 request could depend on is looked at once per read, and nothing else runs between that and the append. What the handler
 counts is counted here.
@@ -18,12 +19,15 @@ import logging
 from time import perf_counter_ns
 from typing import Final
 
-from ottla.base import KafkaError, Millis
+from ottla.base import ErrorCode, KafkaError, Millis
 from ottla.broker.meters import Counter, RequestTimes
 from ottla.broker.parts import ProduceParts
 from ottla.broker.replicas.local_partition import LocalPartition
-from ottla.broker.replicas.quick_requests import QuickRequests, is_usual
-from ottla.broker.requests.connection import Connection
+from ottla.broker.replicas.produce_answer import fail_unreplicated, must_wait, rendered, replication_error
+from ottla.broker.replicas.quick_requests import QuickRequests, RequestCounts, is_usual
+from ottla.broker.requests.connection import Connection, Pending
+from ottla.broker.requests.handler import RequestContext
+from ottla.replica import Wait
 from ottla.security import Operation, Resource
 from ottla.wire import (
     AnswerTemplate,
@@ -32,6 +36,8 @@ from ottla.wire import (
     BatchRules,
     Beginning,
     Produce,
+    ProducedPartition,
+    ProducedTopic,
     Shape,
     WritableBuffer,
     admit_batch,
@@ -78,7 +84,9 @@ class _Lane:
         "rules",
         "shape",
         "size",
+        "timeout_ms",
         "topic_id",
+        "version",
     )
 
     def __init__(
@@ -90,7 +98,8 @@ class _Lane:
         topic_id: bytes,
         *,
         index: int,
-        acks: int,
+        request: Produce,
+        version: int,
         client_id: str,
     ) -> None:
         self.shape = shape
@@ -101,7 +110,9 @@ class _Lane:
         self.topic_id = topic_id
         """Empty where the topic is named."""
         self.index = index
-        self.acks = acks
+        self.acks = request.acks
+        self.timeout_ms = max(request.timeout_ms, 0)
+        self.version = version
         self.client_id = client_id
         self.partition: LocalPartition | None = None
         """Set from the first request that is taken until they are finished."""
@@ -126,19 +137,42 @@ class _Lane:
         self.next_offset = -1
 
 
+class _Run:
+    """Requests of one beginning, one behind the other, that the copies have to have before they are answered."""
+
+    __slots__ = ("correlation_ids", "ends", "lane", "log_start_offset", "offsets", "partition", "place")
+
+    def __init__(self, lane: _Lane, partition: LocalPartition) -> None:
+        self.lane = lane
+        self.partition = partition
+        self.log_start_offset = lane.log_start_offset
+        self.place = Pending(0, pipelines=True)
+        self.correlation_ids: list[int] = []
+        self.offsets: list[int] = []
+        """The first ones."""
+        self.ends: list[int] = []
+        """What the high watermark has to reach."""
+
+    def add(self, correlation_id: int, offset: int, end: int, request_bytes: int) -> None:
+        """Take in the next request."""
+        self.correlation_ids.append(correlation_id)
+        self.offsets.append(offset)
+        self.ends.append(end)
+        self.place.request_bytes += request_bytes
+
+
 class QuickProduce:
     """The beginnings that one connection's requests have had; `taken` says how many requests wait for `finish`."""
 
     __slots__ = (
-        *("_lanes", "_missed", "_order", "_requests", "_services", "_several", "_shapes", "_started_ns", "_times"),
+        *("_counts", "_lanes", "_missed", "_order", "_services", "_several", "_shapes", "_started_ns"),
         "taken",
     )
 
     def __init__(self, services: ProduceParts, requests: Counter, times: RequestTimes) -> None:
         """`requests` and `times` are what Produce requests are counted in."""
         self._services = services
-        self._requests = requests
-        self._times = times
+        self._counts = RequestCounts(requests, times)
         self._shapes: list[Shape] = []
         self._lanes: dict[bytes, _Lane] = {}
         """By what lies between correlation id and records; those of two versions do not live side by side."""
@@ -185,7 +219,11 @@ class QuickProduce:
         topic_id = b"" if topic.name else topic.topic_id
         answers = AnswerTemplate(version, topic.name, topic.topic_id, index)
         self._lanes[beginning.rest] = _Lane(
-            *(shape, beginning, answers, name, topic_id), index=index, acks=request.acks, client_id=client_id
+            *(shape, beginning, answers, name, topic_id),
+            index=index,
+            request=request,
+            version=version,
+            client_id=client_id,
         )
 
     def _learn_several(self, request: Produce) -> None:
@@ -202,7 +240,7 @@ class QuickProduce:
                 if partition is None or not is_usual(partition):
                     return
         self._lanes, self._shapes = {}, []
-        self._several = QuickRequests(self._services, self._times)
+        self._several = QuickRequests(self._services, self._counts)
 
     def _shape(self, end: int, *, is_flexible: bool) -> Shape:
         for each in self._shapes:
@@ -294,13 +332,13 @@ class QuickProduce:
 
     def finish(self, connection: Connection) -> None:
         """Append what was taken, and answer it in order; what cannot be appended so, the handler is given now."""
-        several, taken = self._several, self.taken
+        several = self._several
         if several is not None:
             self.taken = 0
             try:
-                self._count(several.finish(connection), taken)
+                several.finish(connection, self._started_ns)
             except Exception:  # our own mistake: it is said, and costs this connection only
-                log.exception("Closing a connection: %s requests could not be handled together", taken)
+                log.exception("Closing a connection: its requests could not be handled together")
                 connection.close()
             return
         order = self._order
@@ -338,30 +376,79 @@ class QuickProduce:
         client.messages_in += lane.records
 
     def _answer(self, connection: Connection, order: list[_Lane]) -> None:
+        """Answer in order: what is done now, what waits for copies in a place of its own, the rest by the handler."""
         answers: list[bytes] = []
+        runs: list[_Run] = []
+        run: _Run | None = None
         answered = 0
         for lane in order:
             at = lane.answered
             lane.answered = at + 1
-            offset = lane.next_offset
+            offset, partition = lane.next_offset, lane.partition
+            assert partition is not None
+            end = lane.next_offset = -1 if offset < 0 else offset + lane.batches[at][1].last_offset_delta + 1
+            waits = offset >= 0 and must_wait(partition, lane.acks, end)
+            if run is not None and not (waits and run.lane is lane):
+                connection.wait_for(run.place)
+                run = None
+            if answers and (waits or offset < 0):
+                connection.answer((b"".join(answers),))
+                answers = []
             if offset < 0:
-                if answers:
-                    connection.answer((b"".join(answers),))
-                    answers = []
-                connection.handle(lane.frames[at])
+                if not connection.is_closed:
+                    connection.handle(lane.frames[at])
+            elif waits:
+                if run is None:
+                    run = _Run(lane, partition)
+                    runs.append(run)
+                run.add(lane.correlation_ids[at], offset, end, len(lane.frames[at]))
             else:
                 answered += 1
                 answers.append(lane.answers.filled(lane.correlation_ids[at], offset, lane.log_start_offset))
-                lane.next_offset = offset + lane.batches[at][1].last_offset_delta + 1
+        if run is not None:
+            connection.wait_for(run.place)
         if answers:
             connection.answer((b"".join(answers),))
-        self._count(answered, len(order))
+        worked_ns = (perf_counter_ns() - self._started_ns) // len(order)
+        self._counts.answered(answered, worked_ns)
+        for each in runs:
+            self._wait(connection, each, worked_ns)
 
-    def _count(self, answered: int, taken: int) -> None:
-        """Count the requests that were answered of those that were taken together."""
-        if answered:
-            self._requests.value += answered
-            self._times.immediate.record_times((perf_counter_ns() - self._started_ns) // taken, answered)
+    def _wait(self, connection: Connection, run: _Run, worked_ns: int) -> None:
+        """Answer requests when the copies that are in sync have their records, or at their deadline."""
+        count, started_ns, counts = len(run.ends), self._started_ns, self._counts
+        counts.begun(count, worked_ns)
+
+        def finish(reached: bool) -> None:
+            counts.ended(count, worked_ns, perf_counter_ns() - started_ns)
+            try:
+                connection.settle(run.place, (self._acknowledged(connection, run),))
+            except Exception:  # our own mistake: it is said, and costs this connection only
+                log.exception("Closing a connection: the answers to %s requests could not be sent", count)
+                connection.close()
+
+        purgatory, key = self._services.purgatory, run.partition.key
+        deadline_s = purgatory.now_s() + run.lane.timeout_ms / 1000
+        purgatory.add_produce(Wait(deadline_s, finish, required={key: run.ends[-1]}), (key,))
+
+    def _acknowledged(self, connection: Connection, run: _Run) -> bytes:
+        """Return the answers to requests whose wait is over."""
+        lane, partition = run.lane, run.partition
+        correlation_ids, offsets = run.correlation_ids, run.offsets
+        if replication_error(partition, run.ends[-1]) is ErrorCode.NONE:
+            filled, start = lane.answers.filled, run.log_start_offset
+            return b"".join([filled(each, offsets[at], start) for at, each in enumerate(correlation_ids)])
+        return b"".join([self._answer_alone(connection, run, at) for at in range(len(correlation_ids))])
+
+    def _answer_alone(self, connection: Connection, run: _Run, at: int) -> bytes:
+        """Return one request's answer where the last one's cannot be had."""
+        lane, partition = run.lane, run.partition
+        context: RequestContext[ProduceParts] = RequestContext(
+            self._services, connection.connected, API_KEY, lane.version, run.correlation_ids[at], lane.client_id
+        )
+        answer = ProducedPartition(lane.index, 0, run.offsets[at], -1, run.log_start_offset)
+        fail_unreplicated(context, partition, answer, run.ends[at])
+        return rendered(context, [ProducedTopic(lane.name, lane.topic_id, [answer])])
 
 
 def _is_of_several(request: Produce) -> bool:

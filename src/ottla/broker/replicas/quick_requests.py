@@ -2,22 +2,28 @@
 
 A Java producer sends what it has for all partitions of a broker in one request, which is another each time. Such a request
 is read whole by `take` and kept, and `finish` appends what one read of the socket has brought for each partition by one
-write, and answers. As with `QuickProduce`, whose part this is, whatever is not as usual is left to the handler, request by
-request. A request goes together: what each partition would append is planned before the first of them is written to, and
-where one cannot have it so, all the read's requests are the handler's. Only a disk that fails then is told here.
+write, and answers: with acks=all, each request once the copies have its records. As with `QuickProduce`, whose part this
+is, whatever is not as usual is left to the handler, request by request. A request goes together: what each partition would
+append is planned before the first of them is written to, and where one cannot have it so, all the read's requests are the
+handler's. Only a disk that fails then is told here.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from struct import Struct
+from time import perf_counter_ns
 from typing import Final
 
 from ottla.base import KafkaError, Millis
-from ottla.broker.meters import RequestTimes
+from ottla.broker.meters import Counter, RequestTimes
 from ottla.broker.parts import ProduceParts
 from ottla.broker.replicas.local_partition import LocalPartition
-from ottla.broker.requests.connection import Connection
+from ottla.broker.replicas.produce_answer import Appended, acknowledged, must_wait
+from ottla.broker.requests.answers import Deferred, Encoded
+from ottla.broker.requests.connection import Connection, Pending
+from ottla.broker.requests.handler import RequestContext
 from ottla.log import JoinedAppend
 from ottla.security import Operation, Resource
 from ottla.wire import (
@@ -34,7 +40,7 @@ from ottla.wire import (
     write_produce_response,
 )
 
-__all__ = ["QuickRequests", "is_usual"]
+__all__ = ["QuickRequests", "RequestCounts", "is_usual"]
 
 log = logging.getLogger(__name__)
 
@@ -53,12 +59,33 @@ HEADER_BYTES: Final = 10
 
 def is_usual(partition: LocalPartition) -> bool:
     """Return whether nothing of the partition's own stands between a sound batch and its answer."""
-    return not (
-        partition.replica.has_followers
-        or partition.flushes
-        or partition.recompress_to is not None
-        or partition.rules.log_append_time
-    )
+    return not (partition.flushes or partition.recompress_to is not None or partition.rules.log_append_time)
+
+
+class RequestCounts:
+    """Counts requests that are handled together, as the router counts those that it handles one by one."""
+
+    __slots__ = ("_requests", "_times")
+
+    def __init__(self, requests: Counter, times: RequestTimes) -> None:
+        self._requests = requests
+        self._times = times
+
+    def answered(self, count: int, worked_ns: int) -> None:
+        """Count requests that were answered at once; `worked_ns` is what each has taken."""
+        if count:
+            self._requests.value += count
+            self._times.immediate.record_times(worked_ns, count)
+
+    def begun(self, count: int, worked_ns: int) -> None:
+        """Count requests whose answers come later."""
+        self._requests.value += count
+        self._times.waited_local.record_times(worked_ns, count)
+
+    def ended(self, count: int, worked_ns: int, total_ns: int) -> None:
+        """Count how long they took in all."""
+        self._times.waited.record_times(total_ns, count)
+        self._times.remote.record_times(total_ns - worked_ns, count)
 
 
 class _Target:
@@ -108,24 +135,27 @@ class _Topic:
 class _Request:
     """One request that was taken."""
 
-    __slots__ = ("correlation_id", "frame", "topics", "version")
+    __slots__ = ("acks", "correlation_id", "frame", "timeout_ms", "topics", "version")
 
-    def __init__(self, frame: memoryview, version: int, correlation_id: int, topics: list[_Topic]) -> None:
+    def __init__(
+        self, frame: memoryview, version: int, correlation_id: int, request: Produce, topics: list[_Topic]
+    ) -> None:
         self.frame = frame
         self.version = version
         self.correlation_id = correlation_id
+        self.acks = request.acks
+        self.timeout_ms = request.timeout_ms
         self.topics = topics
 
 
 class QuickRequests:
     """What one read of a connection has brought; `taken` says how many requests wait for `finish`."""
 
-    __slots__ = ("_batches", "_granted", "_services", "_taken", "_targets", "_times", "is_useless", "taken")
+    __slots__ = ("_batches", "_counts", "_granted", "_services", "_taken", "_targets", "is_useless", "taken")
 
-    def __init__(self, services: ProduceParts, times: RequestTimes) -> None:
-        """`times` is what Produce requests, and their errors, are counted in."""
+    def __init__(self, services: ProduceParts, counts: RequestCounts) -> None:
         self._services = services
-        self._times = times
+        self._counts = counts
         self._taken: list[_Request] = []
         self._targets: dict[int, _Target] = {}
         """By the identity of their partitions, which live at least as long."""
@@ -159,7 +189,7 @@ class QuickRequests:
             self.is_useless = True
             return False
         self._keep(request, topics)
-        self._taken.append(_Request(frame, version, correlation_id, topics))
+        self._taken.append(_Request(frame, version, correlation_id, request, topics))
         self.taken += 1
         return True
 
@@ -222,8 +252,8 @@ class QuickRequests:
                 target.records += header.last_offset_delta + 1
                 self._batches += 1
 
-    def finish(self, connection: Connection) -> int:
-        """Append what was taken and answer it, or have the handler do so; return how many requests were answered here."""
+    def finish(self, connection: Connection, started_ns: int) -> None:
+        """Append what was taken and answer it, or have the handler do so; `started_ns` is when the first came."""
         requests, targets = self._taken, [each for each in self._targets.values() if each.batches]
         self._taken, self._targets, self._batches, self.taken = [], {}, 0, 0
         for target in targets:
@@ -232,11 +262,58 @@ class QuickRequests:
                 for each in requests:
                     if not connection.is_closed:
                         connection.handle(each.frame)
-                return 0
+                return
         for target in targets:
             self._append(target, connection)
-        connection.answer((b"".join([self._answer(each, connection) for each in requests]),))
-        return len(requests)
+        answers: list[bytes] = []
+        waiting: list[Callable[[int], None]] = []
+        for each in requests:
+            context: RequestContext[ProduceParts] = RequestContext(
+                *(self._services, connection.connected, API_KEY, each.version, each.correlation_id),
+                *(connection.client_id, len(each.frame), started_ns),
+            )
+            answer = self._answer(each, context)
+            if isinstance(answer, bytes):
+                answers.append(answer)
+                continue
+            if answers:
+                connection.answer((b"".join(answers),))
+                answers = []
+            waiting.append(self._wait(connection, answer, context))
+        if answers:
+            connection.answer((b"".join(answers),))
+        worked_ns = (perf_counter_ns() - started_ns) // len(requests)
+        self._counts.answered(len(requests) - len(waiting), worked_ns)
+        for begin in waiting:
+            begin(worked_ns)
+
+    def _wait(
+        self, connection: Connection, answer: Deferred[Encoded], context: RequestContext[ProduceParts]
+    ) -> Callable[[int], None]:
+        """Keep the place of an answer that comes later; return what is told how long its request has taken until now."""
+        place = Pending(context.request_bytes, pipelines=True)
+        connection.wait_for(place)
+        counts = self._counts
+
+        def begin(worked_ns: int) -> None:
+            counts.begun(1, worked_ns)
+            context.worked_ns = worked_ns
+
+            def settle(found: Encoded | None, error: Exception | None) -> None:
+                counts.ended(1, worked_ns, perf_counter_ns() - context.started_ns)
+                try:
+                    if found is None:
+                        raise error or RuntimeError("there is no answer")
+                    if found.throttle_time_ms > 0:
+                        connection.mute(found.throttle_time_ms)
+                    connection.settle(place, found.parts)
+                except Exception:  # our own mistake: it is said, and costs this connection only
+                    log.exception("Closing a connection: the answer to a Produce could not be sent")
+                    connection.close()
+
+            answer.listen(settle)
+
+        return begin
 
     def _append(self, target: _Target, connection: Connection) -> None:
         """Append what was planned for a partition, and count it; or say of its batches that the disk failed."""
@@ -256,23 +333,35 @@ class QuickRequests:
         client.bytes_in += target.size
         client.messages_in += target.records
 
-    def _answer(self, request: _Request, connection: Connection) -> bytes:
-        """Return a request's answer."""
+    def _answer(self, request: _Request, context: RequestContext[ProduceParts]) -> bytes | Deferred[Encoded]:
+        """Return a request's answer, or what has it when the copies have the records."""
         topics: list[ProducedTopic] = []
+        appended: list[Appended] = []
+        is_done = True
         for topic in request.topics:
             self._services.authorizer.allows(  # it was granted: this counts it
-                connection.connected, Operation.WRITE, Resource.TOPIC, topic.name, API_KEY, True, len(topic.targets)
+                context.connected, Operation.WRITE, Resource.TOPIC, topic.name, API_KEY, True, len(topic.targets)
             )
             answers: list[ProducedPartition] = []
             for at, target in enumerate(topic.targets):
-                index, error = target.partition.key.partition, target.error
-                if error is None:
-                    offset = target.next_offset
-                    target.next_offset = offset + topic.headers[at].last_offset_delta + 1
-                    answers.append(ProducedPartition(index, 0, offset, -1, target.partition.log.log_start_offset))
-                else:
-                    code = int(error.code)
-                    self._times.errors[code] = self._times.errors.get(code, 0) + 1
-                    answers.append(ProducedPartition(index, code, error_message=error.message))
+                partition, error = target.partition, target.error
+                index = partition.key.partition
+                if error is not None:
+                    answers.append(ProducedPartition(index, int(error.code), error_message=error.message))
+                    is_done = False
+                    continue
+                offset = target.next_offset
+                end = target.next_offset = offset + topic.headers[at].last_offset_delta + 1
+                answer = ProducedPartition(index, 0, offset, -1, partition.log.log_start_offset)
+                answers.append(answer)
+                appended.append((partition, answer, end))
+                if must_wait(partition, request.acks, end):
+                    is_done = False
             topics.append(ProducedTopic(topic.name, topic.topic_id, answers))
-        return write_produce_response(request.version, request.correlation_id, topics)
+        if is_done:
+            return write_produce_response(request.version, request.correlation_id, topics)
+        found = acknowledged(context, topics, appended, acks=request.acks, timeout_ms=request.timeout_ms)
+        if isinstance(found, Deferred):
+            return found
+        answered: bytes = found.parts[0]
+        return answered

@@ -208,7 +208,7 @@ class Connection:
         self.received_bytes += len(frame)
         quick = self.quick
         if quick is not None:
-            if not self._pending and quick.take(self, frame):
+            if (not self._pending or self._may_pipeline(frame)) and quick.take(self, frame):
                 return
             if quick.taken:
                 quick.finish(self)

@@ -222,6 +222,8 @@ class Router:
         elif answer is not None:
             context.worked_ns = perf_counter_ns() - started_ns
             times.waited_local.record_ns(context.worked_ns)
+            if route.handler.quick is not None and isinstance(answer, Deferred) and self._services.quotas is None:
+                self._learn(connection, route, frame, version, position, request)
             self._wait(connection, route, times, context, request, answer)
             return
         times.immediate.record_ns(perf_counter_ns() - started_ns)
