@@ -186,6 +186,17 @@ def _acknowledge_early(surgeon: Surgeon) -> None:
         surgeon.put(module, "must_wait", lambda partition, acks, end: False)
 
 
+@mutation("acknowledge a row before the watermark", "Joined requests of one partition wait for no copy.", "cluster3")
+def _acknowledge_row_early(surgeon: Surgeon) -> None:
+    surgeon.put(quick_produce, "must_wait", lambda partition, acks, end: False)
+
+
+@mutation("acknowledge several before the watermark", "Joined requests of several wait for no copy.", "cluster3")
+def _acknowledge_several_early(surgeon: Surgeon) -> None:
+    surgeon.put(quick_requests, "must_wait", lambda partition, acks, end: False)
+    surgeon.put(produce_answer, "must_wait", lambda partition, acks, end: False)
+
+
 @mutation("forget min.insync.replicas", "Writes are taken and committed however few copies are in sync.", "lonely")
 def _forget_min_insync(surgeon: Surgeon) -> None:
     surgeon.put(Replica, "has_enough_in_sync", lambda self, least: True)
