@@ -157,7 +157,7 @@ def _concat_ws(arguments: list[Bound]) -> Bound:
             raise Refused(f"concat_ws over {each.kind} is not known here")
         parts.append(each if each.kind.name == "array" else cast(each, STRING) if each.kind == VOID else as_text(each))
     codes = ", ".join(f"{{{at}}}" for at in range(1, len(parts) + 1))
-    return lazy(STRING, f"(None if ({{a}} := {{0}}) is None else r.joined({{a}}, {codes}))", separator, *parts)
+    return lazy(STRING, f"r.joined({{0}}, {codes})", separator, *parts)
 
 
 @_function("split", count=(2, 3))

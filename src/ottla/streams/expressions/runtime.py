@@ -290,8 +290,10 @@ def replaced(text: str, old: str, new: str) -> str:
     return text.replace(old, new) if old else text
 
 
-def joined(separator: str, *parts: Any) -> str:
-    """Join texts and lists of texts that are not null."""
+def joined(separator: str | None, *parts: Any) -> str | None:
+    """Join texts and lists of texts that are not null; without a separator they are computed all the same, as in Spark."""
+    if separator is None:
+        return None
     found: list[str] = []
     for each in parts:
         if isinstance(each, list):
