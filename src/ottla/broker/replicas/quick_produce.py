@@ -332,25 +332,23 @@ class QuickProduce:
 
     def finish(self, connection: Connection) -> None:
         """Append what was taken, and answer it in order; what cannot be appended so, the handler is given now."""
-        several = self._several
-        if several is not None:
-            self.taken = 0
-            try:
-                several.finish(connection, self._started_ns)
-            except Exception:  # our own mistake: it is said, and costs this connection only
-                log.exception("Closing a connection: its requests could not be handled together")
-                connection.close()
-            return
-        order = self._order
-        self._order, self.taken = [], 0
+        taken, self.taken = self.taken, 0
+        try:
+            if self._several is not None:
+                self._several.finish(connection, self._started_ns)
+            else:
+                self._finish(connection)
+        except Exception:  # our own mistake: it is said, and costs this connection only
+            log.exception("Closing a connection: %s requests could not be handled together", taken)
+            connection.close()
+
+    def _finish(self, connection: Connection) -> None:
+        order, self._order = self._order, []
         lanes = list(dict.fromkeys(order)) if len(self._lanes) > 1 else order[:1]
         try:
             for lane in lanes:
                 self._append(lane, connection)
             self._answer(connection, order)
-        except Exception:  # our own mistake: it is said, and costs this connection only
-            log.exception("Closing a connection: %s requests could not be handled together", len(order))
-            connection.close()
         finally:
             for lane in lanes:
                 lane.clear()
