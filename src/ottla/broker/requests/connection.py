@@ -315,6 +315,18 @@ class Connection:
         if self._out_bytes > GATHERED_BYTES_MAX or not self._reading_batch:
             self._flush()
 
+    def answer_now(self, memory: memoryview) -> None:
+        """Send an answer that lies in memory which is the caller's again when this returns."""
+        if self._pending:
+            self.answer((bytes(memory),))
+            return
+        if self._out:
+            self._flush()
+        self.sent_bytes += len(memory)
+        self.outbound.send_now(memory)
+        if not self.outbound.is_idle:
+            self.frames.pause_reading()
+
     def wait_for(self, place: Pending) -> None:
         """Keep a place in the order for an answer that comes later through `settle`."""
         self._pending.append(place)

@@ -49,6 +49,7 @@ class Outbound:
     __slots__ = (
         "_closing",
         "_drained",
+        "_fd",
         "_files",
         "_has_socket",
         "_has_writer",
@@ -86,6 +87,8 @@ class Outbound:
         self._has_socket = (
             transport.get_extra_info("socket") is not None and transport.get_extra_info("sslcontext") is None
         )
+        self._fd: int = transport.get_extra_info("socket").fileno() if self._has_socket else -1
+        """The transport's own, to be used while it is open."""
         self._memory = memory
         self._drained = drained
         self._scratch = scratch
@@ -129,6 +132,33 @@ class Outbound:
         if not self._is_waiting():
             self._pump()
         self._count()
+
+    def send_now(self, memory: memoryview) -> None:
+        """Send what lies in memory that is the caller's again when this returns: what is not taken at once is copied."""
+        if self.is_idle:
+            transport = self._transport
+            if self._scratch is not None:
+                transport.write(memory)
+                if self._paused:
+                    self._count()
+                return
+            if self._fd >= 0 and not transport.is_closing() and not transport.get_write_buffer_size():
+                sent = self._send_some(memory)
+                if sent == len(memory):
+                    return
+                memory = memory[sent:]
+        self.send([bytes(memory)], has_files=False)
+
+    def _send_some(self, memory: memoryview) -> int:
+        """Give the socket what it takes now, past a transport that holds nothing, and return how much that is."""
+        try:
+            return os.write(self._fd, memory)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            log.debug("sending failed: %s", error)
+            self._transport.abort()
+            return len(memory)
 
     def pause(self) -> None:
         """Called when the transport holds enough."""
