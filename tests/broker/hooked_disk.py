@@ -40,6 +40,8 @@ class HookedDisk:
         """True where the page cache holds nothing of any file that nobody holds."""
         self.reads_into = 0
         """Reads into memory that the reader has, of files that nobody holds."""
+        self.sends = 0
+        """Calls of `sendfile`."""
 
     def open(self, path: str, *, create: bool = False) -> File:
         self.hook("create" if create and not self.disk.exists(path) else "open", path)
@@ -114,6 +116,7 @@ class HookedHeldFile:
 
     def sendfile(self, socket_fd: int, position: int, size: int) -> int:
         self.disk.hook("sendfile", self.path)
+        self.disk.sends += 1
         return self.held.sendfile(socket_fd, position, size)
 
     def __getattr__(self, name: str) -> Any:

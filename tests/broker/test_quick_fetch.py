@@ -32,7 +32,12 @@ from tests.broker.askers import ADMIN, AUTHORIZER, Asker, allowed, grant
 from tests.broker.follower import lead
 from tests.broker.followers import FakeFollower, create_replicated
 from tests.broker.hooked_disk import HookedDisk, broken
-from tests.broker.node_client import NOW_MS, NodeClient, batch, delete_topic, parts, run, running_node
+from tests.broker.node_client import NOW_MS, NodeClient, batch, delete_topic, parts, run, running_node, start_node
+from tests.broker.sasl_client import handshake, is_closed
+from tests.broker.test_quick_logins import LIFETIME_MS, USERS, Hand, somebody
+from tests.net.certificates import client_context
+from tests.security.authority import authority, signed
+from tests.security.tls_files import listener_overrides
 from tests.waiting import until_async
 
 ANYTHING: dict[str, Any] = {
@@ -43,7 +48,7 @@ ANYTHING: dict[str, Any] = {
 ROUNDS = 40
 CHANGED_SHARE = 0.3
 """Of the bursts, behind which something is written or a topic is changed."""
-QUICK_AT_LEAST = 20
+QUICK_AT_LEAST = 10
 SESSION_AT, SESSION_END = 6, 10
 """Where an answer has its session's id, counted from the throttle time."""
 
@@ -290,6 +295,7 @@ def test_mixed_requests_are_answered_as_by_the_handler(tmp_path: Path, seed: int
             assert quick.counted() == slow.counted()
             assert not slow.disk.reads_into, "what it is compared with is never quick"
             assert quick.disk.reads_into >= QUICK_AT_LEAST
+            assert quick.disk.sends >= slow.disk.sends
 
     run(test)
 
@@ -310,9 +316,9 @@ async def quick_client(folder: Path, *settings: str, values: int = 4) -> AsyncIt
 async def known(client: NodeClient, disk: HookedDisk, version: int = 18, **wanted: Any) -> None:
     """Fetch twice, and see that the second one is taken quickly."""
     await client.fetch("t", 0, version=version, **wanted)
-    before = disk.reads_into
+    before = disk.reads_into + disk.sends
     assert (await client.fetch("t", 0, version=version, **wanted)).error_code == 0
-    assert disk.reads_into == before + 1
+    assert disk.reads_into + disk.sends == before + 1
 
 
 @pytest.mark.parametrize("version", [12, 18])
@@ -535,14 +541,15 @@ def test_what_is_too_little_is_waited_for(tmp_path: Path) -> None:
     run(test)
 
 
-def test_answers_that_are_not_taken_yet_are_not_written_over(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [30_000, 60_000, 300_000])
+def test_answers_that_are_not_taken_yet_are_not_written_over(tmp_path: Path, size: int) -> None:
     """A client sends many requests and reads late: what the socket did not take of an answer was kept."""
 
     async def test() -> None:
         disk = HookedDisk()
         async with running_node(tmp_path, disk=disk) as client:
             await client.create("t")
-            count, size = 60, 50_000
+            count = 60
             stored = [batch(bytes([at]) * size) for at in range(count)]
             for each in stored:
                 assert (await client.produce("t", each)).error_code == 0
@@ -559,7 +566,7 @@ def test_answers_that_are_not_taken_yet_are_not_written_over(tmp_path: Path) -> 
                 for offset, request in zip(offsets, requests, strict=True):
                     answer = (await client.receive(request, 18)).responses[0].partitions[0]
                     assert bytes(answer.records)[16:] == stored[offset][16:], "but for offset and epoch"
-            assert disk.reads_into > count
+            assert disk.reads_into + disk.sends > count
 
     run(test)
 
@@ -601,5 +608,62 @@ def test_a_client_that_leaves_in_the_middle_of_an_answer_harms_nobody(tmp_path: 
                 cast(asyncio.Transport, other.writer.transport).abort()
                 assert (await client.fetch("t", 0)).error_code == 0
             await until_async(lambda: parts(client.node).answer_memory.held == 0)
+
+    run(test)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_login_that_ends_or_is_renewed_between_two_requests_lets_none_pass(tmp_path: Path, ends: bool) -> None:
+    async def test() -> None:
+        disk, clock = HookedDisk(), Hand()
+        async with running_node(tmp_path, *USERS, disk=disk, clock=clock) as first:
+            admin = await somebody(first, "admin")
+            await admin.create("t")
+            for operation in (Operation.WRITE, Operation.READ):
+                await grant(admin.node, allowed("User:ann", operation, Resource.TOPIC, "t"))
+            reader = await somebody(admin, "ann")
+            await reader.produce("t", batch(b"secret"))
+            await known(reader, disk)
+            before = disk.reads_into
+            if ends:
+                clock.at_ms += LIFETIME_MS
+            else:
+                clock.at_ms += 2000
+                assert (await handshake(reader)).error_code == 0
+            reader.send(reader.fetch_request("t", 0), 18)
+            assert await is_closed(reader)
+            assert disk.reads_into == before
+            for each in (admin, reader):
+                each.close()
+
+    run(test)
+
+
+def test_answers_through_tls_are_as_they_are_stored(tmp_path: Path) -> None:
+    ca = authority()
+    settings = listener_overrides(tmp_path, signed(ca, "broker"), ca)
+
+    async def test() -> None:
+        disk = HookedDisk()
+        node = await start_node(tmp_path / "data", *settings, disk=disk)
+        try:
+            context = client_context(ca, None)
+            port = node.listeners[0].port
+            client = NodeClient(node, *await asyncio.open_connection("127.0.0.1", port, ssl=context))
+            await client.create("t")
+            stored = [batch(bytes([at]) * 50_000) for at in range(20)]
+            for each in stored:
+                assert (await client.produce("t", each)).error_code == 0
+            await known(client, disk, partition_max_bytes=1)
+            before = disk.reads_into
+            requests = [client.fetch_request("t", at, partition_max_bytes=1) for at in range(20)]
+            client.writer.write(b"".join(encode_request(each, 18, 1, "test") for each in requests))
+            for request, expected in zip(requests, stored, strict=True):
+                answer = (await client.receive(request, 18)).responses[0].partitions[0]
+                assert bytes(answer.records)[16:] == expected[16:], "but for offset and epoch"
+            assert disk.reads_into == before + 20
+            client.close()
+        finally:
+            await node.stop()
 
     run(test)

@@ -373,7 +373,8 @@ class OsHeldFile:
         """See `HeldFile.is_cached`."""
         try:
             os.preadv(self._descriptor.fd, (_PROBE,), position, os.RWF_NOWAIT)
-            os.preadv(self._descriptor.fd, (_PROBE,), position + size - 1, os.RWF_NOWAIT)
+            if size > 1:
+                os.preadv(self._descriptor.fd, (_PROBE,), position + size - 1, os.RWF_NOWAIT)
         except BlockingIOError:
             return False
         except OSError:

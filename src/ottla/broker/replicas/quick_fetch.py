@@ -45,6 +45,9 @@ REQUEST_BYTES_MAX: Final = 1024
 """Longer ones are not remembered: a client id may have 32 KiB, of which no connection can have sixteen kept for it."""
 LEARN_EACH: Final = 16
 """With so many remembered, only each sixteenth that is new is: who never sends one twice pays little for it."""
+SENDFILE_ABOVE_BYTES: Final = 32 * 1024
+"""A larger slice is sent by `sendfile` where that is to be had: one of 64 KiB that way costs a quarter less of the system's
+time than copied twice, one of 32 KiB the same (measured)."""
 CLIENT_ID_AT: Final = 10
 """Where the client id's bytes stand in a request."""
 
@@ -200,7 +203,9 @@ class QuickFetch:
             head = lane.answers.head(
                 correlation_id, high_watermark, last_stable_offset, partition.log.log_start_offset, found.size
             )
-            if found.size <= COPIED_BYTES_MAX and found.size <= memory.share():
+            if found.size <= memory.share() and found.size <= (
+                SENDFILE_ABOVE_BYTES if connection.outbound.sends_files else COPIED_BYTES_MAX
+            ):
                 is_answered = self._copy(lane, connection, head, found)
             else:
                 is_answered = self._refer(lane, connection, head, found, partition)
@@ -270,8 +275,7 @@ class QuickFetch:
         part = FilePart(found.file, found.position, found.size, failures.met, partition)
         if not self._may_read(lane, connection):
             return False
-        tail = lane.answers.tail
-        connection.answer((head, part, tail) if tail else (head, part), has_files=True)
+        connection.answer_part(head, part, lane.answers.tail)
         return True
 
     def _count(self, lane: _Lane, connection: Connection, partition: LocalPartition, size: int) -> None:
