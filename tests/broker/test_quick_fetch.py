@@ -34,6 +34,7 @@ from tests.broker.followers import FakeFollower, create_replicated
 from tests.broker.hooked_disk import HookedDisk, broken
 from tests.broker.node_client import NOW_MS, NodeClient, batch, delete_topic, parts, run, running_node, start_node
 from tests.broker.sasl_client import handshake, is_closed
+from tests.broker.test_follower_reads import RACK_AWARE
 from tests.broker.test_quick_logins import LIFETIME_MS, USERS, Hand, somebody
 from tests.net.certificates import client_context
 from tests.security.authority import authority, signed
@@ -48,7 +49,7 @@ ANYTHING: dict[str, Any] = {
 ROUNDS = 40
 CHANGED_SHARE = 0.3
 """Of the bursts, behind which something is written or a topic is changed."""
-QUICK_AT_LEAST = 10
+QUICK_AT_LEAST = 5
 SESSION_AT, SESSION_END = 6, 10
 """Where an answer has its session's id, counted from the throttle time."""
 
@@ -158,6 +159,7 @@ class Requests:
         self.retired: dict[str, bytes] = {}
         """Ids of topics that were deleted, by their names."""
         self.sequences: dict[tuple[str, int], int] = {}
+        self.wanted: dict[str, int] = {}
         self.open: set[tuple[str, int]] = set()
         """Partitions with a transaction that goes on."""
 
@@ -225,20 +227,25 @@ class Requests:
     def burst(self, side: Side, by: int) -> list[tuple[Message, int]]:
         """Return some requests that are sent together: most of them are as one before."""
         rng = self.rng
-        if rng.random() < 0.1:
+        if rng.random() < 0.06:
             self.version = rng.choice((4, *range(5, 19)))
         name = rng.choice((*("plain",) * 4, *TOPICS, "missing"))
-        wanted = {
+        drawn = {
             "index": rng.choice((0, 0, 0, 1)),
             "isolation_level": rng.choice((0, 0, 1)),
             "min_bytes": rng.choice((0, 1, 1, 1, 5000)),
             "max_wait_ms": rng.choice((0, 0, 1)),
             "max_bytes": rng.choice((1 << 20, 1 << 20, 65_536, 100, 0, -1)),
             "partition_max_bytes": rng.choice((1 << 20, 65_536, 65_536, 1000, 0, -1)),
+            "leader_epoch": rng.choice((-1, -1, -1, 0, 0, 1)),
+            "last_fetched_epoch": rng.choice((-1, -1, -1, 0, 0, 1)),
         }
+        for key in drawn if not self.wanted else rng.sample(list(drawn), rng.randrange(1, 5)):
+            self.wanted[key] = drawn[key]
+        wanted = dict(self.wanted)
         for key, known_from in (("leader_epoch", 9), ("last_fetched_epoch", 12)):
-            drawn = rng.choice((-1, -1, -1, 0, 0, 1))
-            wanted[key] = drawn if self.version >= known_from else -1
+            if self.version < known_from:
+                wanted[key] = -1
         found = []
         for _ in range(rng.randrange(1, 10)):
             if rng.random() < 0.05:
@@ -313,6 +320,15 @@ async def quick_client(folder: Path, *settings: str, values: int = 4) -> AsyncIt
         yield client, disk
 
 
+async def write(client: NodeClient, *values: bytes) -> None:
+    """Produce by another connection: the client's remembers what came last, and that are Fetch requests."""
+    other = await NodeClient.connect(client.node)
+    other.topic_ids = client.topic_ids
+    for value in values:
+        assert (await other.produce("t", batch(value), acks=1)).error_code == 0
+    other.close()
+
+
 async def known(client: NodeClient, disk: HookedDisk, version: int = 18, **wanted: Any) -> None:
     """Fetch twice, and see that the second one is taken quickly."""
     await client.fetch("t", 0, version=version, **wanted)
@@ -332,7 +348,7 @@ def test_a_topic_that_is_gone_is_refused_at_once(tmp_path: Path, version: int) -
             assert (await client.fetch("t", 0, version=version)).error_code == gone
             await client.create("t")
             new = client.topic_ids["t"]
-            assert (await client.produce("t", batch(b"new"))).error_code == 0
+            await write(client, b"new")
             client.topic_ids["t"] = old
             answer = await client.fetch("t", 0, version=version)
             if version == 18:
@@ -440,8 +456,10 @@ def test_records_above_the_high_watermark_are_not_handed_out(tmp_path: Path) -> 
             await client.produce("t", batch(b"a"), acks=1)
             await follower.fetch("t", 1)
             await known(client, disk)
-            await client.produce("t", batch(b"b"), acks=1)
+            await write(client, b"b")
+            before = disk.reads_into
             answer = await client.fetch("t", 0)
+            assert disk.reads_into == before + 1
             assert answer.high_watermark == 1
             assert [header.base_offset for header, _ in iter_batches(answer.records)] == [0]
 
@@ -665,5 +683,60 @@ def test_answers_through_tls_are_as_they_are_stored(tmp_path: Path) -> None:
             client.close()
         finally:
             await node.stop()
+
+    run(test)
+
+
+def test_each_request_for_a_session_begins_one(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with quick_client(tmp_path) as (client, _):
+            request = client.fetch_request("t", 0, session_epoch=0)
+            sessions = [(await client.ask(request, 18)).session_id for _ in range(4)]
+            assert len({*sessions, 0}) == 5
+            going_on = client.fetch_request("t", 0, session_id=sessions[-1], session_epoch=1)
+            assert (await client.ask(going_on, 18)).responses
+            assert (await client.ask(going_on, 18)).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+    run(test)
+
+
+def test_who_may_read_near_by_is_sent_there_as_soon_as_that_has_come_so_far(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path, *RACK_AWARE) as client:
+            south = await FakeFollower.register(client.node, 2, rack="south")
+            await create_replicated(client, "t", 1, 2)
+            await write(client, b"a")
+            await south.fetch("t", 1)
+            await south.beat(fence=True)
+            request = client.fetch_request("t", 0).replace(rack_id="south")
+            for _ in range(3):
+                here = (await client.ask(request, 18)).responses[0].partitions[0]
+                assert here.records and here.preferred_read_replica == -1
+            await south.beat()
+            await south.fetch("t", 1)
+            await until_async(lambda: 2 in parts(client.node).partitions.get("t", 0).replica.isr)  # type: ignore[union-attr]
+            near = (await client.ask(request, 18)).responses[0].partitions[0]
+            assert near.preferred_read_replica == 2 and not near.records
+
+    run(test)
+
+
+def test_a_leader_that_is_not_sure_asks_its_followers_first(tmp_path: Path) -> None:
+    async def test() -> None:
+        disk = HookedDisk()
+        async with running_node(tmp_path, disk=disk) as client:
+            follower = await FakeFollower.register(client.node, 2)
+            await create_replicated(client, "t", 1, 2)
+            await write(client, b"a")
+            await follower.fetch("t", 1)
+            await known(client, disk)
+            parts(client.node).lease.suspend()
+            before = disk.reads_into
+            client.send(client.fetch_request("t", 0), 18)
+            answer = asyncio.ensure_future(client.frame())
+            while not answer.done():
+                await follower.fetch("t", 1)
+            await answer
+            assert disk.reads_into == before
 
     run(test)

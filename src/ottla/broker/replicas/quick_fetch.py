@@ -123,11 +123,11 @@ class QuickFetch:
         size = len(frame)
         if request.replica_id >= 0 or size > REQUEST_BYTES_MAX:
             return
-        if request.session_id or request.session_epoch != FINAL_EPOCH:
+        if request.session_id or request.session_epoch != FINAL_EPOCH or self._knows(frame):
             return
-        at = fetch_offset_at(frame, version, position, request)
         client_id_bytes = _client_id_of(frame)
-        if at < 0 or not client_id_bytes:
+        at = fetch_offset_at(frame, version, position, request) if client_id_bytes else -1
+        if at < 0:
             return
         topic = request.topics[0]
         partitions = self._services.partitions
@@ -138,8 +138,6 @@ class QuickFetch:
         single = shape.single(frame)
         known = self._lanes.get(single.beginning)
         if known is not None:
-            if known.single == single:
-                return
             self._forget(known)
         elif len(self._lanes) >= LANES_MAX:
             self._missed += 1
@@ -151,6 +149,17 @@ class QuickFetch:
         self._lanes[single.beginning] = lane
         if shape not in self._shapes:
             self._shapes.append(shape)
+
+    def _knows(self, frame: memoryview) -> bool:
+        """Return whether a request is remembered, which was not as usual then."""
+        size = len(frame)
+        for shape in self._shapes:
+            if shape.size == size:
+                single = shape.single(frame)
+                lane = self._lanes.get(single.beginning)
+                if lane is not None and lane.shape is shape and lane.single == single:
+                    return True
+        return False
 
     def _shape(self, offset_at: int, size: int) -> FetchShape:
         for each in self._shapes:

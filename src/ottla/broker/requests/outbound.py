@@ -162,10 +162,10 @@ class Outbound:
                 pass
             except (PartGoneError, StorageError) as error:
                 self._cannot_read(part, error)
+                self.is_idle = False
                 return
             except OSError as error:
-                log.debug("sending failed: %s", error)
-                self._transport.abort()
+                self._cannot_send(error)
                 return
             if not rest:
                 return
@@ -188,6 +188,12 @@ class Outbound:
             else:
                 rest.clear()
 
+    def _cannot_send(self, error: OSError) -> None:
+        """End the connection, and read nothing more of it: nobody takes the answers."""
+        log.debug("sending failed: %s", error)
+        self.is_idle = False
+        self._transport.abort()
+
     def _is_clear(self) -> bool:
         """Return whether the socket may be written to past the transport: neither that nor this holds anything."""
         transport = self._transport
@@ -202,8 +208,7 @@ class Outbound:
         except BlockingIOError:
             return 0
         except OSError as error:
-            log.debug("sending failed: %s", error)
-            self._transport.abort()
+            self._cannot_send(error)
             return len(memory)
 
     def pause(self) -> None:
