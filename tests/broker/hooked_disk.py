@@ -36,6 +36,12 @@ class HookedDisk:
     def __init__(self) -> None:
         self.disk = OsDisk()
         self.hook: Hook = lambda call, path: None
+        self.is_cold = False
+        """True where the page cache holds nothing of any file that nobody holds."""
+        self.reads_into = 0
+        """Reads into memory that the reader has, of files that nobody holds."""
+        self.sends = 0
+        """Calls of `sendfile`."""
 
     def open(self, path: str, *, create: bool = False) -> File:
         self.hook("create" if create and not self.disk.exists(path) else "open", path)
@@ -74,7 +80,12 @@ class HookedFile:
 
     def pread_nowait(self, position: int, size: int) -> bytes | None:
         self.disk.hook("pread", self.path)
-        return self.file.pread_nowait(position, size)
+        return None if self.disk.is_cold else self.file.pread_nowait(position, size)
+
+    def pread_into(self, position: int, into: memoryview) -> int | None:
+        self.disk.hook("pread", self.path)
+        self.disk.reads_into += 1
+        return None if self.disk.is_cold else self.file.pread_into(position, into)
 
     def pread(self, position: int, size: int) -> bytes:
         self.disk.hook("pread", self.path)
@@ -105,6 +116,7 @@ class HookedHeldFile:
 
     def sendfile(self, socket_fd: int, position: int, size: int) -> int:
         self.disk.hook("sendfile", self.path)
+        self.disk.sends += 1
         return self.held.sendfile(socket_fd, position, size)
 
     def __getattr__(self, name: str) -> Any:

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, TypeVar
 from ottla.base import MissingFileError, NoSpaceError, StorageError
 from ottla.log import Entry, File, Space
 from ottla.log.disk import FileLock
-from tests.sim.disk import SimDisk, SimFile
+from tests.sim.disk import SimDisk, SimFile, copied
 
 __all__ = ["CRASHES", "KINDS", "Call", "FaultyDisk", "Watch", "kinds_of", "ways_to_fail"]
 
@@ -277,6 +277,10 @@ class FaultyFile:
             "pread_nowait", self.path, lambda: self.file.pread_nowait(position, size), position=position
         )
         return found if found is None else self._disk.watch.read(self.path, position, found)
+
+    def pread_into(self, position: int, into: memoryview) -> int | None:
+        """See `File.pread_into`."""
+        return copied(self.pread_nowait(position, len(into)), into)
 
     def pwrite(self, position: int, *buffers: Buffer) -> None:
         """See `File.pwrite`."""

@@ -121,6 +121,9 @@ def test_the_floor_is_the_same_whatever_was_looked_up_before(tmp_path: Path, see
             at = rng.randrange(end) if rng.random() < 0.3 else (at + rng.randrange(200)) % end  # most readers go on
             expected = entries[: bisect_right(entries, at, key=lambda each: each[0])][-1:]
             assert index.floor(at) == (expected[0] if expected else None)
+            key = at if rng.random() < 0.7 else rng.randrange(end)
+            behind = bisect_right(entries, key, key=lambda each: each[0])
+            assert index.above(key) in (None, *entries[behind : behind + 1])
 
 
 def test_who_reads_on_takes_few_reads_of_an_index(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.sim.process import Process
 from tests.sim.storage import Directory, Inode, Storage, parts_of
 from tests.sim.trace import Trace
 
-__all__ = ["CallFailure", "SimDisk"]
+__all__ = ["CallFailure", "SimDisk", "copied"]
 
 Buffer = bytes | bytearray | memoryview
 
@@ -377,6 +377,10 @@ class SimFile:
         inode = self._opened()
         return None if self._disk.is_cold() else bytes(inode.data[position : position + size])
 
+    def pread_into(self, position: int, into: memoryview) -> int | None:
+        """As pread, into memory, or None at the seed's whim."""
+        return copied(self.pread_nowait(position, len(into)), into)
+
     def pwrite(self, position: int, *buffers: Buffer) -> None:
         """Write the buffers one after the other."""
         self._disk.write(self.path, self._opened(), position, b"".join(buffers))
@@ -431,11 +435,7 @@ class SimHeldFile:
 
     def pread_into(self, position: int, into: memoryview) -> int | None:
         """As pread, into memory, or None at the seed's whim."""
-        found = self.pread_nowait(position, len(into))
-        if found is None:
-            return None
-        into[: len(found)] = found
-        return len(found)
+        return copied(self.pread_nowait(position, len(into)), into)
 
     def is_cached(self, position: int, size: int) -> bool:
         """At the seed's whim."""
@@ -448,3 +448,11 @@ class SimHeldFile:
     def was_cut(self, end: int) -> bool:
         """Return whether the inode was shortened below `end` since."""
         return min(self._inode.cuts[self._cuts :], default=end) < end
+
+
+def copied(found: bytes | None, into: memoryview) -> int | None:
+    """Copy what was read, and return how many bytes that was; None of nothing that was in memory."""
+    if found is None:
+        return None
+    into[: len(found)] = found
+    return len(found)

@@ -72,6 +72,13 @@ class File(Protocol):
         """
         ...
 
+    def pread_into(self, position: int, into: memoryview) -> int | None:
+        """Read what is in memory, from `position` on, and return how many bytes that was: 0 at the file's end.
+
+        None where the first of them would have to come from the device.
+        """
+        ...
+
     def pwrite(self, position: int, *buffers: Buffer) -> None:
         """Write all the buffers, one after the other, from `position` on; after an error any prefix may be there."""
         ...
@@ -132,10 +139,7 @@ class HeldFile(Protocol):
         ...
 
     def pread_into(self, position: int, into: memoryview) -> int | None:
-        """Read what is in memory, from `position` on, and return how many bytes that was: 0 at the file's end.
-
-        None where the first of them would have to come from the device.
-        """
+        """As `File.pread_into`."""
         ...
 
     def is_cached(self, position: int, size: int) -> bool:

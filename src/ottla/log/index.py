@@ -15,6 +15,7 @@ or in the one behind it.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from struct import Struct
 from typing import Final
 
@@ -31,6 +32,8 @@ KEPT_MAX: Final = 4096
 """Entries that wait where they cannot be written; beyond that every other one is given up, which costs longer walks."""
 BLOCK_ENTRIES: Final = 512
 """Below this many entries a block is read instead of one entry more: both cost one system call."""
+NEAR_ENTRIES: Final = 16
+"""Whoever reads on finds the next place among so many behind the last one, in half the steps of a search in the block."""
 BLOCKS_KEPT: Final = 256
 """Indexes that keep their block, 1.5 MiB in all: reading a topic from its start takes an index's block 500 times."""
 
@@ -45,6 +48,7 @@ class Index:
     """Entries (key, value), ascending in both; keys of a `.index` are relative offsets, of a `.timeindex` timestamps."""
 
     __slots__ = (
+        "_at",
         "_block",
         "_disk",
         "_entry",
@@ -68,6 +72,8 @@ class Index:
         self._last: Pair | None = None
         self._block: _Block | None = None
         """What was read last; entries on disk do not change, and where they are cut it goes."""
+        self._at = 0
+        """Where in a block an entry was found last; whoever goes by it looks whether that is so."""
         self._is_longer = False
         """True where the file still has entries that were cut."""
         self._is_made = True
@@ -129,9 +135,11 @@ class Index:
 
     def floor(self, key: int) -> Pair | None:
         """Return the entry with the largest key that is not above this one, or None."""
-        for each in reversed(self._pending):
-            if each[0] <= key:
-                return each
+        pending = self._pending
+        if pending and pending[0][0] <= key:
+            for each in reversed(pending):
+                if each[0] <= key:
+                    return each
         return self._floor(key)
 
     def above(self, key: int) -> Pair | None:
@@ -141,16 +149,13 @@ class Index:
             return None
         size, unpack = self._entry.size, self._entry.unpack_from
         data = kept[1]
-        low, high = 0, len(data) // size
-        while low < high:
-            middle = (low + high) // 2
-            if unpack(data, middle * size)[0] <= key:
-                low = middle + 1
-            else:
-                high = middle
-        if not 0 < low < len(data) // size:
+        count = len(data) // size
+        at = self._at + 1
+        if not (at < count and unpack(data, (at - 1) * size)[0] <= key < unpack(data, at * size)[0]):
+            at = _first_above(data, unpack, size, key, 0, count)
+        if not 0 < at < count:
             return None
-        found, value = unpack(data, low * size)
+        found, value = unpack(data, at * size)
         return found, value
 
     def count_below(self, value: int, *, field: int) -> int:
@@ -246,15 +251,14 @@ class Index:
         first, data = block
         size, unpack = self._entry.size, self._entry.unpack_from
         low, high = 0, len(data) // size
-        if unpack(data, 0)[0] > key or (first + high < self._written and unpack(data, (high - 1) * size)[0] <= key):
+        at = self._at
+        near = at + NEAR_ENTRIES
+        if near < high and unpack(data, at * size)[0] <= key < unpack(data, near * size)[0]:
+            low, high = at + 1, near
+        elif unpack(data, 0)[0] > key or (first + high < self._written and unpack(data, (high - 1) * size)[0] <= key):
             return None
-        while low < high:
-            middle = (low + high) // 2
-            if unpack(data, middle * size)[0] <= key:
-                low = middle + 1
-            else:
-                high = middle
-        found, value = unpack(data, (low - 1) * size)
+        self._at = at = _first_above(data, unpack, size, key, low, high) - 1
+        found, value = unpack(data, at * size)
         return found, value
 
     def _block_behind(self, block: _Block) -> _Block | None:
@@ -303,3 +307,14 @@ class Index:
             else:
                 high = middle
         return low
+
+
+def _first_above(data: bytes, unpack: Callable[[bytes, int], Pair], size: int, key: int, low: int, high: int) -> int:
+    """Return where among entries of a block, of which these may be it, the first one stands whose key is above this one."""
+    while low < high:
+        middle = (low + high) // 2
+        if unpack(data, middle * size)[0] <= key:
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -252,6 +252,12 @@ class OsFile:
         self._used = True
         return _read_nowait(descriptor, self.path, position, size)
 
+    def pread_into(self, position: int, into: memoryview) -> int | None:
+        """See `File.pread_into`."""
+        descriptor = self._descriptor or self._open()
+        self._used = True
+        return _read_into(descriptor, self.path, position, into)
+
     def pwrite(self, position: int, *buffers: Buffer) -> None:
         """See `File.pwrite`."""
         descriptor = self._descriptor or self._open()
@@ -361,24 +367,14 @@ class OsHeldFile:
 
     def pread_into(self, position: int, into: memoryview) -> int | None:
         """See `HeldFile.pread_into`."""
-        fd = self._descriptor.fd
-        try:
-            try:
-                return os.preadv(fd, (into,), position, os.RWF_NOWAIT)
-            except BlockingIOError:
-                return None
-            except OSError as error:
-                if error.errno not in CANNOT_SAY:
-                    raise
-                return os.preadv(fd, (into,), position)
-        except OSError as error:
-            raise _failed(self._file.path, error) from error
+        return _read_into(self._descriptor, self._file.path, position, into)
 
     def is_cached(self, position: int, size: int) -> bool:
         """See `HeldFile.is_cached`."""
         try:
             os.preadv(self._descriptor.fd, (_PROBE,), position, os.RWF_NOWAIT)
-            os.preadv(self._descriptor.fd, (_PROBE,), position + size - 1, os.RWF_NOWAIT)
+            if size > 1:
+                os.preadv(self._descriptor.fd, (_PROBE,), position + size - 1, os.RWF_NOWAIT)
         except BlockingIOError:
             return False
         except OSError:
@@ -507,6 +503,21 @@ def _read_nowait(descriptor: _Descriptor, path: str, position: int, size: int) -
             return _read(descriptor, path, position, size)
         raise _failed(path, error) from error
     return data if count == size else None
+
+
+def _read_into(descriptor: _Descriptor, path: str, position: int, into: memoryview) -> int | None:
+    fd = descriptor.fd
+    try:
+        try:
+            return os.preadv(fd, (into,), position, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno not in CANNOT_SAY:
+                raise
+            return os.preadv(fd, (into,), position)
+    except OSError as error:
+        raise _failed(path, error) from error
 
 
 def _failed(path: str, error: OSError) -> StorageError:

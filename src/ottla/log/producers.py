@@ -286,6 +286,8 @@ class Producers:
 
     def first_unstable_offset(self, high_watermark: int) -> Offset | None:
         """Where the oldest transaction begins that has not ended below the high watermark; None where all have."""
+        if not self._open and not self._unreplicated:
+            return None
         for first_offset, each in list(self._unreplicated.items()):
             if each.last_offset < high_watermark:
                 del self._unreplicated[first_offset]

@@ -23,13 +23,16 @@ from ottla.wire.hot_produce import (
     read_produce_request,
     write_produce_response,
 )
+from ottla.wire.quick_fetch import FetchAnswers, FetchShape, SingleFetch, fetch_offset_at
 from ottla.wire.quick_produce import AnswerTemplate, Beginning, Shape, beginning_end
 
 __all__ = [
     "AnswerTemplate",
     "Beginning",
     "Fetch",
+    "FetchAnswers",
     "FetchPartition",
+    "FetchShape",
     "FetchTopic",
     "FetchedPartition",
     "FetchedTopic",
@@ -41,8 +44,10 @@ __all__ = [
     "ProducedPartition",
     "ProducedTopic",
     "Shape",
+    "SingleFetch",
     "beginning_end",
     "build_mode",
+    "fetch_offset_at",
     "read_fetch_request",
     "read_produce_request",
     "write_fetch_response",

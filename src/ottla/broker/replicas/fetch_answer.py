@@ -9,12 +9,13 @@ coroutine.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from typing import Any, Final
+from typing import Any
 
 from ottla.base import ZERO_UUID, StorageError
 from ottla.broker.endpoints import leader_endpoints
 from ottla.broker.parts import FetchParts
 from ottla.broker.replicas.fetching import FetchPlan
+from ottla.broker.requests.answer_memory import COPIED_BYTES_MAX
 from ottla.broker.requests.answers import Encoded
 from ottla.broker.requests.file_part import FilePart
 from ottla.broker.requests.handler import RequestContext
@@ -22,9 +23,6 @@ from ottla.log import LogSlice
 from ottla.wire import FetchedPartition, FetchedTopic, NodeEndpoint, write_fetch_response
 
 __all__ = ["fetch_answer"]
-
-COPIED_BYTES_MAX: Final = 64 * 1024
-"""Beyond this size a slice goes by `sendfile`; who asks for 64 KiB at a time mostly gets just as much."""
 
 
 def fetch_answer(

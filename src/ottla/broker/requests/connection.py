@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 from ottla.base import Offload, WireError
 from ottla.broker.requests.answer_memory import AnswerMemory, Turn, may_be_large
 from ottla.broker.requests.connected import Connected
+from ottla.broker.requests.file_part import FilePart
 from ottla.broker.requests.line_rate import LineRate
 from ottla.broker.requests.outbound import Outbound
 from ottla.net import FrameProtocol
@@ -314,6 +315,30 @@ class Connection:
             self._has_files = True
         if self._out_bytes > GATHERED_BYTES_MAX or not self._reading_batch:
             self._flush()
+
+    def answer_now(self, memory: memoryview) -> None:
+        """Send an answer that lies in memory which is the caller's again when this returns."""
+        if self._pending:
+            self.answer((bytes(memory),))
+            return
+        if self._out:
+            self._flush()
+        self.sent_bytes += len(memory)
+        self.outbound.send_now(memory)
+        if not self.outbound.is_idle:
+            self.frames.pause_reading()
+
+    def answer_part(self, head: bytes, part: FilePart, tail: bytes) -> None:
+        """Send an answer that is a part of a file, and what stands around it."""
+        if self._pending:
+            self.answer((head, part, tail), has_files=True)
+            return
+        if self._out:
+            self._flush()
+        self.sent_bytes += len(head) + part.size + len(tail)
+        self.outbound.send_part(head, part, tail)
+        if not self.outbound.is_idle:
+            self.frames.pause_reading()
 
     def wait_for(self, place: Pending) -> None:
         """Keep a place in the order for an answer that comes later through `settle`."""

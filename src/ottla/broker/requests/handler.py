@@ -121,7 +121,7 @@ class Handler(Generic[R]):
     splits: bool = field(default=False, kw_only=True)
     """True where the handler itself forwards a part of the request, since the rest is this broker's own."""
     quick: Callable[[Any, Counter, RequestTimes], QuickRequests] | None = field(default=None, kw_only=True)
-    """What handles requests that are like one before them, many at once; it gets what requests are counted in."""
+    """The class of what handles requests that are like one before them; it gets what requests are counted in."""
     advertised_from: int = field(default=-1, kw_only=True)
     """The lowest version that ApiVersions names, where clients must be told a lower one than is served."""
 

@@ -49,6 +49,7 @@ class Outbound:
     __slots__ = (
         "_closing",
         "_drained",
+        "_fd",
         "_files",
         "_has_socket",
         "_has_writer",
@@ -86,6 +87,8 @@ class Outbound:
         self._has_socket = (
             transport.get_extra_info("socket") is not None and transport.get_extra_info("sslcontext") is None
         )
+        self._fd: int = transport.get_extra_info("socket").fileno() if self._has_socket else -1
+        """The transport's own, to be used while it is open."""
         self._memory = memory
         self._drained = drained
         self._scratch = scratch
@@ -129,6 +132,84 @@ class Outbound:
         if not self._is_waiting():
             self._pump()
         self._count()
+
+    def send_now(self, memory: memoryview) -> None:
+        """Send what lies in memory that is the caller's again when this returns: what is not taken at once is copied."""
+        if self.is_idle and self._scratch is not None:
+            self._transport.write(memory)
+            if self._paused:
+                self._count()
+            return
+        if self._is_clear():
+            sent = self._send_some(memory)
+            if sent == len(memory):
+                return
+            memory = memory[sent:]
+        self.send([bytes(memory)], has_files=False)
+
+    @property
+    def sends_files(self) -> bool:
+        """True where the system copies files to the socket."""
+        return self._has_socket
+
+    def send_part(self, head: bytes, part: FilePart, tail: bytes) -> None:
+        """Send a part of a file and what stands around it: at once where nothing waits, and memory has what is sent."""
+        rest = [head, part, tail]
+        if self._is_clear() and part.size <= SEND_BYTES_PER_TURN and _cached(part, part.size) >= part.size:
+            try:
+                self._send_around(head, part, tail, rest)
+            except BlockingIOError:
+                pass
+            except (PartGoneError, StorageError) as error:
+                self._cannot_read(part, error)
+                self.is_idle = False
+                return
+            except OSError as error:
+                self._cannot_send(error)
+                return
+            if not rest:
+                return
+        self.send(rest, has_files=True)
+
+    def _send_around(self, head: bytes, part: FilePart, tail: bytes, rest: list[Any]) -> None:
+        """Send what the socket takes now, and take it off what is left."""
+        raw = self._raw if self._raw is not None else self._open_raw()
+        sent = raw.send(head, socket.MSG_MORE)
+        if sent < len(head):
+            rest[0] = head[sent:]
+            return
+        del rest[0]
+        part.send_to(raw.fileno(), part.size)
+        if not part.size:
+            del rest[0]
+            sent = raw.send(tail) if tail else 0
+            if sent < len(tail):
+                rest[0] = tail[sent:]
+            else:
+                rest.clear()
+
+    def _cannot_send(self, error: OSError) -> None:
+        """End the connection, and read nothing more of it: nobody takes the answers."""
+        log.debug("sending failed: %s", error)
+        self.is_idle = False
+        self._transport.abort()
+
+    def _is_clear(self) -> bool:
+        """Return whether the socket may be written to past the transport: neither that nor this holds anything."""
+        transport = self._transport
+        return (
+            self.is_idle and self._has_socket and not transport.is_closing() and not transport.get_write_buffer_size()
+        )
+
+    def _send_some(self, memory: memoryview) -> int:
+        """Give the socket what it takes now, past a transport that holds nothing, and return how much that is."""
+        try:
+            return os.write(self._fd, memory)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            self._cannot_send(error)
+            return len(memory)
 
     def pause(self) -> None:
         """Called when the transport holds enough."""
@@ -423,12 +504,13 @@ class Outbound:
 def _cached(part: FilePart, bytes_max: int) -> int:
     """Return how many of a part's next bytes may go by one `sendfile`: the page cache has them, as far as was looked.
 
-    Looks are whole, so they may go beyond `bytes_max` by less than one; 0 where the first found nothing.
+    Looks are at the first byte and at the last of each piece. They are whole, so they may go beyond `bytes_max` by less than
+    one; 0 where the first found nothing.
     """
     count = 0
     while count < part.size and count < bytes_max:
         step = min(part.size - count, SEND_BYTES)
-        if not part.is_cached(count, step):
+        if not (part.is_cached(count + step - 1, 1) if count else part.is_cached(0, step)):
             break
         count += step
     return count

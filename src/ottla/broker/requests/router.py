@@ -233,11 +233,12 @@ class Router:
     ) -> None:
         """Let what is like this request be handled quickly from now on, where nobody stands between client and router."""
         quick = connection.quick
-        if quick is None:
-            assert route.handler.quick is not None
-            if not connection.is_served_by(self):
+        make = route.handler.quick
+        assert make is not None
+        if quick is None or type(quick) is not make:  # of the requests of one API: those that came last
+            if not connection.is_served_by(self) or connection.connected.is_controller:
                 return
-            connection.quick = quick = route.handler.quick(self._services, route.requests, route.times)
+            connection.quick = quick = make(self._services, route.requests, route.times)
         quick.learn(frame, version, position, request, connection.client_id or "")
 
     def _after_header(self, connection: Connection, frame: memoryview, client_id_length: int, *, flexible: bool) -> int:
