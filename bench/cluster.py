@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
@@ -57,7 +57,10 @@ class ClusterCase:
 
 
 def measure(mode: str, scale: float, rounds: int) -> tuple[list[Metric], Rounds]:
-    """Measure both clusters case by case, in turn, and then what only Ottla has; what takes long has fewer rounds."""
+    """Measure both clusters case by case, in turn, and then what only Ottla has; what takes long has fewer rounds.
+
+    While one is measured no process of the other runs: three idle nodes of Kafka take up to a whole processor.
+    """
     clusters: list[Cluster] = [
         OttlaCluster(mode, Path(mkdtemp(prefix="ottla-bench-cluster-"))),
         KafkaCluster(KAFKA, Path(mkdtemp(prefix="ottla-bench-cluster-"))),
@@ -71,8 +74,9 @@ def measure(mode: str, scale: float, rounds: int) -> tuple[list[Metric], Rounds]
         for case in cases:
             for number in range(max(1, rounds) if case.rounds > 1 else 1):
                 turn = number % len(clusters)
-                for cluster in clusters[turn:] + clusters[:turn]:
-                    _measure(case, cluster, number, measured, started)
+                order = clusters[turn:] + clusters[:turn]
+                for cluster, other in zip(order, reversed(order), strict=True):
+                    _measure(case, cluster, number, measured, started, other)
     finally:
         for cluster in clusters:
             cluster.stop()
@@ -82,14 +86,17 @@ def measure(mode: str, scale: float, rounds: int) -> tuple[list[Metric], Rounds]
     return metrics, measured
 
 
-def _measure(case: ClusterCase, cluster: Cluster, number: int, measured: Rounds, started: float) -> None:
+def _measure(
+    case: ClusterCase, cluster: Cluster, number: int, measured: Rounds, started: float, other: Cluster | None = None
+) -> None:
     label = f"{case.name}: round {number + 1}, {cluster.name}"
     if time.monotonic() - started > FAMILY_SECONDS_MAX:
         say(started, f"{label}: left out, the family has had its time")
         return
     say(started, label)
     try:
-        values = case.run(cluster)
+        with nullcontext() if other is None else other.stopped():
+            values = case.run(cluster)
     except (RuntimeError, OSError, OttlaError, KafkaException) as error:
         say(started, f"  failed on {cluster.name}: {error}")
         return

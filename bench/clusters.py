@@ -32,6 +32,7 @@ NODES = 3
 READY_SECONDS_MAX = 120.0
 IN_SYNC_SECONDS_MAX = 120.0
 IMPATIENT = Limits(connect_s=0.5, request_s=0.5, call_s=1.0, unreachable_s=0.0)
+SETTLE_SECONDS = 5.0
 KAFKA_HEAP = "1g"
 """As Kafka's own scripts give it."""
 
@@ -87,6 +88,20 @@ class Cluster:
         raise NotImplementedError
 
     # -- what holds for both
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Have no process of it run for the length of a block; returns when its nodes have found each other again."""
+        pids = list(self.pids().values())
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+            time.sleep(SETTLE_SECONDS)  # first they notice that they heard nothing of each other
+            self.await_brokers()
 
     def cpu_seconds(self) -> float:
         """Return the processor time of all nodes that run, their worker processes included."""
