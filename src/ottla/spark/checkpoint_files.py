@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+from uuid import uuid4
 
 from ottla.spark.private_api.hadoop import HadoopFileSystem
 
@@ -44,12 +45,16 @@ class LocalFiles:
         return there.read_text() if there.exists() else None
 
     def write(self, path: str, text: str) -> None:
-        """Make or replace a file by a rename."""
+        """Make or replace a file by a rename; of two who do so at once, each has a file of its own until then."""
         there = Path(path)
         there.parent.mkdir(parents=True, exist_ok=True)
-        new = there.with_name(f"{there.name}.new")
-        new.write_text(text)
-        new.replace(there)
+        new = there.with_name(f"{there.name}.{uuid4().hex}.new")
+        try:
+            new.write_text(text)
+            new.replace(there)
+        except BaseException:
+            new.unlink(missing_ok=True)
+            raise
 
     def remove(self, path: str) -> bool:
         """Remove a folder with all that is in it."""
