@@ -18,7 +18,7 @@ from ottla.base import KafkaError, NodeId
 from ottla.broker.parts import FetchParts
 from ottla.broker.quorum.metadata_fetch import fetch_metadata
 from ottla.broker.replicas.fetch_answer import fetch_answer
-from ottla.broker.replicas.fetching import RACK_AWARE, FetchLimits, FetchPlan, note_follower, read_all
+from ottla.broker.replicas.fetching import FOLLOWERS_FROM, RACK_AWARE, FetchLimits, FetchPlan, note_follower, read_all
 from ottla.broker.replicas.quick_fetch import QuickFetch
 from ottla.broker.requests.answer_memory import PART_BYTES, AnswerMemory, Turn
 from ottla.broker.requests.answers import Answer, Deferred, Encoded
@@ -29,8 +29,6 @@ from ottla.wire import Fetch, Message, read_fetch_request, write_fetch_response
 
 __all__ = ["HANDLER"]
 
-FOLLOWERS_FROM: Final = 11
-"""The first version whose consumers follow a leader's word to read from another replica (KIP-392)."""
 TOPIC_IDS_FROM: Final = 13
 HIGH_WATERMARK_UNKNOWN: Final = (1 << 63) - 1
 """What a follower that does not tell its high watermark has in that field's place (KIP-1166)."""

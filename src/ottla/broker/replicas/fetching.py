@@ -17,9 +17,11 @@ from ottla.log import LogSlice
 from ottla.replica import NEVER, FetchedPartition, SessionKey, nearest_follower
 from ottla.security import Operation, Resource
 
-__all__ = ["RACK_AWARE", "READ_COMMITTED", "FetchLimits", "FetchPlan", "note_follower", "read_all"]
+__all__ = ["FOLLOWERS_FROM", "RACK_AWARE", "READ_COMMITTED", "FetchLimits", "FetchPlan", "note_follower", "read_all"]
 
 READ_COMMITTED: Final = 1
+FOLLOWERS_FROM: Final = 11
+"""The first version whose consumers follow a leader's word to read from another replica (KIP-392)."""
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEADER_ERRORS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 """Errors that come with the current leader, so that the client need not ask (KIP-951)."""

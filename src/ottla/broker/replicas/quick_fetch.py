@@ -19,7 +19,8 @@ from typing import Final
 from ottla.base import KafkaError, StorageError
 from ottla.broker.meters import Counter, RequestTimes
 from ottla.broker.parts import FetchParts
-from ottla.broker.replicas.fetching import RACK_AWARE, READ_COMMITTED
+from ottla.broker.replicas.fetching import FOLLOWERS_FROM, RACK_AWARE, READ_COMMITTED
+from ottla.broker.replicas.lane_room import LANES_MAX, REMEMBERED_BYTES_MAX, LaneRoom
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.broker.requests.answer_memory import AROUND_BYTES_MAX, COPIED_BYTES_MAX
 from ottla.broker.requests.connection import Connection
@@ -33,18 +34,9 @@ __all__ = ["QuickFetch"]
 log = logging.getLogger(__name__)
 
 API_KEY: Final = 1
-SESSIONS_FROM: Final = 7
-FOLLOWERS_FROM: Final = 11
-"""The first version whose consumers may be answered by a follower (KIP-392)."""
 TOPIC_IDS_FROM: Final = 13
 FINAL_EPOCH: Final = -1
 """The epoch of a request that is in no session."""
-LANES_MAX: Final = 16
-"""Requests that a connection remembers; an old one goes for a new one."""
-REQUEST_BYTES_MAX: Final = 1024
-"""Longer ones are not remembered: a client id may have 32 KiB, of which no connection can have sixteen kept for it."""
-LEARN_EACH: Final = 16
-"""With so many remembered, only each sixteenth that is new is: who never sends one twice pays little for it."""
 SENDFILE_ABOVE_BYTES: Final = 32 * 1024
 """A larger slice is sent by `sendfile` where that is to be had: one of 64 KiB that way costs a quarter less of the system's
 time than copied twice, one of 32 KiB the same (measured)."""
@@ -105,7 +97,7 @@ class _Lane:
 class QuickFetch:
     """The requests that one connection has sent; `taken` is always 0: what is taken is answered at once."""
 
-    __slots__ = ("_lanes", "_missed", "_requests", "_services", "_shapes", "_times", "taken")
+    __slots__ = ("_lanes", "_requests", "_room", "_services", "_shapes", "_times", "taken")
 
     def __init__(self, services: FetchParts, requests: Counter, times: RequestTimes) -> None:
         """`requests` and `times` are what consumers' Fetch requests are counted in."""
@@ -115,13 +107,13 @@ class QuickFetch:
         self._shapes: list[FetchShape] = []
         self._lanes: dict[bytes, _Lane] = {}
         """By what lies between correlation id and offset; those of two versions do not live side by side."""
-        self._missed = 0
+        self._room = LaneRoom()
         self.taken = 0
 
     def learn(self, frame: memoryview, version: int, position: int, request: Fetch, client_id: str) -> None:
         """Remember a request that was handled, whose body is at `position`."""
         size = len(frame)
-        if request.replica_id >= 0 or size > REQUEST_BYTES_MAX:
+        if request.replica_id >= 0 or size > REMEMBERED_BYTES_MAX:
             return
         if request.session_id or request.session_epoch != FINAL_EPOCH or self._knows(frame):
             return
@@ -140,8 +132,7 @@ class QuickFetch:
         if known is not None:
             self._forget(known)
         elif len(self._lanes) >= LANES_MAX:
-            self._missed += 1
-            if self._missed % LEARN_EACH:
+            if not self._room.takes():
                 return
             self._forget(next(iter(self._lanes.values())))
         lane = _Lane(shape, single, version, request, name, client_id)
@@ -304,4 +295,4 @@ def _client_id_of(frame: memoryview) -> bytes:
     return bytes(frame[CLIENT_ID_AT : CLIENT_ID_AT + size]) if size > 0 else b""
 
 
-assert REQUEST_BYTES_MAX < AROUND_BYTES_MAX, "what is around the records has room beside them"
+assert REMEMBERED_BYTES_MAX < AROUND_BYTES_MAX, "what is around the records has room beside them"

@@ -22,6 +22,7 @@ from typing import Final
 from ottla.base import ErrorCode, KafkaError, Millis
 from ottla.broker.meters import Counter, RequestTimes
 from ottla.broker.parts import ProduceParts
+from ottla.broker.replicas.lane_room import LANES_MAX, REMEMBERED_BYTES_MAX, LaneRoom
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.broker.replicas.produce_answer import fail_unreplicated, must_wait, rendered, replication_error
 from ottla.broker.replicas.quick_requests import QuickRequests, RequestCounts, is_usual
@@ -51,12 +52,6 @@ log = logging.getLogger(__name__)
 API_KEY: Final = 0
 FLEXIBLE_FROM: Final = 9
 TRANSACTIONAL: Final = Attributes.TRANSACTIONAL
-LANES_MAX: Final = 16
-"""Beginnings that a connection remembers; an old one goes for a new one."""
-BEGINNING_BYTES_MAX: Final = 1024
-"""Longer ones are not remembered: a client id may have 32 KiB, of which no connection can have sixteen kept for it."""
-LEARN_EACH: Final = 16
-"""With so many remembered, only each sixteenth that is new is: who never sends one twice pays little for it."""
 JOINED_MAX: Final = 512
 """Requests that are appended together."""
 
@@ -165,7 +160,7 @@ class QuickProduce:
     """The beginnings that one connection's requests have had; `taken` says how many requests wait for `finish`."""
 
     __slots__ = (
-        *("_counts", "_lanes", "_missed", "_order", "_services", "_several", "_shapes", "_started_ns"),
+        *("_counts", "_lanes", "_order", "_room", "_services", "_several", "_shapes", "_started_ns"),
         "taken",
     )
 
@@ -179,7 +174,7 @@ class QuickProduce:
         self._order: list[_Lane] = []
         self._several: QuickRequests | None = None
         """Takes the place of what begins alike on a connection that writes to several partitions at once."""
-        self._missed = 0
+        self._room = LaneRoom()
         self._started_ns = 0
         self.taken = 0
 
@@ -191,7 +186,7 @@ class QuickProduce:
             self._learn_several(request)
             return
         end = beginning_end(frame, version, position, request)
-        if not 0 <= end <= BEGINNING_BYTES_MAX:
+        if not 0 <= end <= REMEMBERED_BYTES_MAX:
             return
         topic = request.topic_data[0]
         index = topic.partition_data[0].index
@@ -210,8 +205,7 @@ class QuickProduce:
                 return
             self._forget(known)
         elif len(self._lanes) >= LANES_MAX:
-            self._missed += 1
-            if self._missed % LEARN_EACH:
+            if not self._room.takes():
                 return
             self._forget(next(iter(self._lanes.values())))
         if shape not in self._shapes:
