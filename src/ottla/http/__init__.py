@@ -3,20 +3,25 @@
 A service is a list of `Route`s: a method, a path (with `{names}`) and a coroutine from `Request` to `Reply`, or to a
 `StreamedReply`; a `SocketRoute` opens a WebSocket, and `static_routes` serves files that were built before. `HttpServer`
 opens it on the running event loop and closes it again; whatever goes wrong is answered in JSON with `error_code` and
-`message`, and nothing waits longer than its time. `BasicLogins` is who may ask, where a service asks for names and
-passwords; `origins` keeps other sites' pages out. Importing this package imports aiohttp: import it where HTTP is asked for.
+`message`, and nothing waits longer than its time. Each route says who may ask it, and the server's `Guard` holds that:
+names, pages, logins and types of bodies (`guard`). `BasicLogins` are names and passwords. Importing this package imports
+aiohttp: import it where HTTP is asked for.
 """
 
 from ottla.http.basic_logins import BasicLogins
+from ottla.http.guard import FORM, JSON, Guard, Who, everybody, known_hosts
 from ottla.http.https import asking_context, serving_context
-from ottla.http.origins import host_of, is_loopback, is_of_another_page
+from ottla.http.origins import host_of, is_address, is_loopback, is_of_another_page
 from ottla.http.replies import HttpError, Reply, StreamedReply, json_reply, text_reply
 from ottla.http.server import HttpServer, Request, Route, SocketRoute
 from ottla.http.sockets import Socket
 from ottla.http.static import static_routes
 
 __all__ = [
+    "FORM",
+    "JSON",
     "BasicLogins",
+    "Guard",
     "HttpError",
     "HttpServer",
     "Reply",
@@ -25,11 +30,15 @@ __all__ = [
     "Socket",
     "SocketRoute",
     "StreamedReply",
+    "Who",
     "asking_context",
+    "everybody",
     "host_of",
+    "is_address",
     "is_loopback",
     "is_of_another_page",
     "json_reply",
+    "known_hosts",
     "serving_context",
     "static_routes",
     "text_reply",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from ipaddress import ip_address
 
-__all__ = ["host_of", "is_loopback", "is_of_another_page"]
+__all__ = ["host_of", "is_address", "is_loopback", "is_of_another_page", "is_of_browser"]
 
 
 def is_loopback(host: str) -> bool:
@@ -18,6 +18,15 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def is_address(host: str) -> bool:
+    """Return whether a host is an IP address. No page of a foreign name can ask under one."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def host_of(headers: Mapping[str, str]) -> str:
@@ -34,3 +43,8 @@ def is_of_another_page(headers: Mapping[str, str]) -> bool:
         return False
     place = origin.partition("://")[2]  # nothing where it is `null`, as a page of a file says
     return not place or place != headers.get("Host")
+
+
+def is_of_browser(headers: Mapping[str, str]) -> bool:
+    """Return whether a browser sent a request: it adds headers that a page can neither set nor leave out."""
+    return "Origin" in headers or "Sec-Fetch-Site" in headers

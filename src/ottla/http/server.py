@@ -14,6 +14,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from ottla.base import OttlaError
 from ottla.http.door import FIRST_REQUEST_SECONDS_MAX, HANDSHAKE_SECONDS_MAX, SILENT_CONNECTIONS_MAX, Door
+from ottla.http.guard import JSON, Guard, Who
 from ottla.http.replies import HttpError, Reply, StreamedReply, json_reply
 from ottla.http.sockets import Socket
 
@@ -54,6 +55,10 @@ class Route:
     method: str
     path: str
     handle: Callable[[Request], Awaitable[Reply | StreamedReply]]
+    who: Who
+    """Who may ask; the server refuses others before `handle` is called."""
+    takes: tuple[str, ...] = (JSON,)
+    """The types of content that a body may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ class SocketRoute:
 
     path: str
     handle: Callable[[Request, Socket], Awaitable[None]]
+    who: Who
     admit: Callable[[Request], None] = lambda request: None
 
 
@@ -78,6 +84,7 @@ class HttpServer:
     def __init__(
         self,
         routes: Iterable[Route | SocketRoute],
+        guard: Guard,
         *,
         request_seconds_max: float = REQUEST_SECONDS_MAX,
         body_bytes_max: int = BODY_BYTES_MAX,
@@ -86,8 +93,14 @@ class HttpServer:
         silent_max: int = SILENT_CONNECTIONS_MAX,
         http2: bool = False,
         headers: Mapping[str, str] | None = None,
+        error_reply: Callable[[HttpError], Reply] | None = None,
     ) -> None:
-        """With `http2` the same ports speak HTTP/2, too, to clients that begin with its preface."""
+        """With `http2` the same ports speak HTTP/2, too, to clients that begin with its preface.
+
+        `error_reply` makes the answer of a refusal in the service's own form.
+        """
+        self.guard = guard
+        self._error_reply = error_reply or _error_reply
         self._speaks_http2 = http2
         self._outer: dict[object, object] = {}
         """By what answers a connection, what the door knows it as, until it has asked for something."""
@@ -101,11 +114,11 @@ class HttpServer:
         app.on_response_prepare.append(_adding(headers or {}))
         for route in routes:
             if isinstance(route, SocketRoute):
-                app.router.add_route("GET", route.path, _socket_handler(route))
+                app.router.add_route("GET", route.path, self._socket_handler(route))
                 continue
-            app.router.add_route(route.method, route.path, _handler(route.handle))
+            app.router.add_route(route.method, route.path, self._handler(route))
             if route.method == "GET":
-                app.router.add_route("HEAD", route.path, _handler(route.handle))
+                app.router.add_route("HEAD", route.path, self._handler(route))
         self._runner = web.AppRunner(
             app,
             access_log=None,
@@ -190,10 +203,11 @@ class HttpServer:
         if encoding.strip().lower() != "identity":
             return _error(415, 415, f"A body is taken as it is: Content-Encoding {encoding:.40} is not unpacked here")
         try:
+            self.guard.check(request)
             async with asyncio.timeout(self._seconds_max):
                 return await handler(request)
         except HttpError as error:
-            return _error(error.status, error.error_code, error.message)
+            return _response(self._error_reply(error))
         except web.HTTPException as error:
             return _error(error.status, error.status, f"{error.reason}: {request.method} {request.path}")
         except TimeoutError:
@@ -203,6 +217,31 @@ class HttpServer:
         except Exception:  # our own mistake: it is said, and costs this answer only
             log.exception("%s %s failed", request.method, request.path)
             return _error(500, 500, "The server has failed to answer; its log says why.")
+
+    def _refused(self, request: web.Request, who: Who) -> Reply | None:
+        """Return the answer for who may not ask a route, None for who may."""
+        return self.guard.admit(request) if who.needs_admission else None
+
+    def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def answer(request: web.Request) -> web.StreamResponse:
+            if (refused := self._refused(request, route.who)) is not None:
+                return _response(refused)
+            self.guard.check_body(request, route.takes)
+            reply = await route.handle(request)
+            return _Streaming(reply) if isinstance(reply, StreamedReply) else _response(reply)
+
+        return answer
+
+    def _socket_handler(self, route: SocketRoute) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def answer(request: web.Request) -> web.StreamResponse:
+            if (refused := self._refused(request, route.who)) is not None:
+                return _response(refused)
+            route.admit(request)
+            if request.headers.get("Upgrade", "").lower() != "websocket":
+                raise HttpError(426, f"{request.path} is a WebSocket: Upgrade: websocket")
+            return _Opening(route)
+
+        return answer
 
 
 class _Streaming(web.StreamResponse):
@@ -260,26 +299,6 @@ async def _next(chunks: AsyncGenerator[bytes, None], request: web.Request) -> by
             await asyncio.wait({task})
 
 
-def _handler(
-    handle: Callable[[Request], Awaitable[Reply | StreamedReply]],
-) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    async def answer(request: web.Request) -> web.StreamResponse:
-        reply = await handle(request)
-        return _Streaming(reply) if isinstance(reply, StreamedReply) else _response(reply)
-
-    return answer
-
-
-def _socket_handler(route: SocketRoute) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    async def answer(request: web.Request) -> web.StreamResponse:
-        route.admit(request)
-        if request.headers.get("Upgrade", "").lower() != "websocket":
-            raise HttpError(426, f"{request.path} is a WebSocket: Upgrade: websocket")
-        return _Opening(route)
-
-    return answer
-
-
 def _adding(headers: Mapping[str, str]) -> Callable[[web.Request, web.StreamResponse], Awaitable[None]]:
     async def add(request: web.Request, response: web.StreamResponse) -> None:
         for name, value in headers.items():
@@ -291,6 +310,10 @@ def _adding(headers: Mapping[str, str]) -> Callable[[web.Request, web.StreamResp
 def _response(reply: Reply) -> web.Response:
     headers = {"Content-Type": reply.content_type, **SERVER, **reply.headers}
     return web.Response(body=reply.body, status=reply.status, headers=headers)
+
+
+def _error_reply(error: HttpError) -> Reply:
+    return json_reply({"error_code": error.error_code, "message": error.message}, status=error.status)
 
 
 def _error(status: int, error_code: int, message: str) -> web.Response:

@@ -9,6 +9,7 @@ import gzip
 import re
 from importlib.resources.abc import Traversable
 
+from ottla.http.guard import Who
 from ottla.http.replies import HttpError, Reply
 from ottla.http.server import Request, Route
 
@@ -40,7 +41,7 @@ def static_routes(folder: Traversable, prefix: str = "/") -> list[Route]:
             raise HttpError(404, f"Not found: {request.path}")
         return found.reply(takes_gzip="gzip" in request.headers.get("Accept-Encoding", ""))
 
-    return [Route("GET", f"{prefix}{{file:.+}}", file)]
+    return [Route("GET", f"{prefix}{{file:.+}}", file, Who.ANYONE)]
 
 
 class _Served:
