@@ -12,7 +12,7 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "ottla"
 
-_SERVICES = {"base", "config", "http", "client"}
+_SERVICES = {"base", "config", "http", "service", "client"}
 MATRIX: dict[str, set[str]] = {
     "base": set(),
     "wire": {"base"},
@@ -27,10 +27,11 @@ MATRIX: dict[str, set[str]] = {
     "groups": {"base", "wire", "security", "config"},
     "transactions": {"base", "wire", "security", "config"},
     "http": {"base", "config", "security"},
+    "service": {"http"},
     "admin": {"base", "wire", "client", "config", "metadata", "security"},
     "broker": {
         *("base", "wire", "raft", "replica", "security", "config", "log", "net", "client"),
-        *("metadata", "groups", "transactions", "http"),
+        *("metadata", "groups", "transactions", "http", "service"),
     },
     "streams": {"base", "config"},
     "schemas": set(),
@@ -41,7 +42,8 @@ MATRIX: dict[str, set[str]] = {
     "mirror": {"base", "wire", "client", "config", "connect", "admin", "security"},
     "sql": {"base", "streams", "schemas", "serdes", "connect"},  # schemas of formats, as Connect makes and reads them
     "spark": {
-        *("base", "wire", "client", "config", "security", "http", "streams", "connect", "connectors", "mirror"),
+        *("base", "wire", "client", "config", "security", "http", "service", "streams", "connect", "connectors"),
+        "mirror",
         *("schemas", "serdes"),  # columns and serdes by a registry
     },
     "sql_server": {*_SERVICES, "wire", "security", "streams", "sql", "spark", "registry", "schemas", "serdes"},

@@ -12,7 +12,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from ottla.http import HttpServer, Reply, Request, Route, serving_context, text_reply
+from ottla.http import HttpServer, Reply, Request, serving_context, text_reply
+from tests.http.test_server import OPEN, route
 from tests.security.authority import authority, signed
 from tests.security.tls_files import key_properties, trust_properties
 
@@ -30,7 +31,7 @@ async def hello(request: Request) -> Reply:
 async def serving(
     tls: Callable[[], ssl.SSLContext] | None = None, **bounds: Any
 ) -> AsyncIterator[tuple[HttpServer, int]]:
-    server = HttpServer([Route("GET", "/", hello)], **bounds)
+    server = HttpServer([route("GET", "/", hello)], OPEN, **bounds)
     try:
         yield server, await server.listen("127.0.0.1", 0, tls)
     finally:

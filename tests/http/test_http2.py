@@ -12,9 +12,9 @@ import pytest
 from h2.connection import H2Connection
 from h2.events import ConnectionTerminated, StreamReset
 
-from ottla.http import Reply, Request, Route, StreamedReply, json_reply, text_reply
+from ottla.http import Reply, Request, StreamedReply, json_reply, text_reply
 from ottla.http.http2 import RESETS_MAX
-from tests.http.test_server import run, serving
+from tests.http.test_server import route, run, serving
 
 CURL = "curl"
 
@@ -49,11 +49,11 @@ async def back(request: Request) -> StreamedReply:
 
 
 ROUTES = [
-    Route("GET", "/echo", echo),
-    Route("POST", "/echo", echo),
-    Route("GET", "/lines", lines),
-    Route("GET", "/large", large),
-    Route("POST", "/back", back),
+    route("GET", "/echo", echo),
+    route("POST", "/echo", echo),
+    route("GET", "/lines", lines),
+    route("GET", "/large", large),
+    route("POST", "/back", back),
 ]
 
 
@@ -129,7 +129,7 @@ def test_a_writer_waits_for_a_client_that_does_not_read() -> None:
         return StreamedReply(chunks(), "text/plain")
 
     async def test() -> None:
-        async with serving(Route("GET", "/endless", endless), http2=True) as url:
+        async with serving(route("GET", "/endless", endless), http2=True) as url:
             reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
             client = H2Connection()
             client.initiate_connection()

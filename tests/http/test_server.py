@@ -12,14 +12,33 @@ import aiohttp
 import pytest
 
 from ottla.base import ConfigError
-from ottla.http import HttpError, HttpServer, Reply, Request, Route, json_reply, text_reply
+from ottla.http import (
+    Guard,
+    HttpError,
+    HttpServer,
+    Reply,
+    Request,
+    Route,
+    StreamedReply,
+    Who,
+    everybody,
+    json_reply,
+    text_reply,
+)
 
-Handle = Callable[[Request], Awaitable[Reply]]
+Handle = Callable[[Request], Awaitable[Reply | StreamedReply]]
+OPEN = Guard(everybody, None)
+"""Everybody, under every name."""
+
+
+def route(method: str, path: str, handle: Handle) -> Route:
+    """Return a route for everybody that takes bodies of any type."""
+    return Route(method, path, handle, Who.ANYONE, takes=("*/*",))
 
 
 @asynccontextmanager
 async def serving(*routes: Route, **bounds: Any) -> AsyncIterator[str]:
-    server = HttpServer(routes, **bounds)
+    server = HttpServer(routes, OPEN, **bounds)
     port = await server.listen("127.0.0.1", 0)
     try:
         yield f"http://127.0.0.1:{port}"
@@ -55,7 +74,7 @@ def raising(error: Exception) -> Handle:
 
 def test_a_route_gets_its_names_and_the_query() -> None:
     async def test() -> None:
-        async with serving(Route("GET", "/things/{name}", named), Route("POST", "/echo", echo)) as url:
+        async with serving(route("GET", "/things/{name}", named), route("POST", "/echo", echo)) as url:
             assert await ask(f"{url}/things/caf%C3%A9?q=1") == (200, {"name": "café", "q": "1"})
             assert await ask(f"{url}/echo", "POST", data="héllo") == (201, "héllo")
             assert await ask(f"{url}/things/x", "HEAD") == (200, "")
@@ -65,7 +84,7 @@ def test_a_route_gets_its_names_and_the_query() -> None:
 
 def test_what_is_not_there_is_said_in_json() -> None:
     async def test() -> None:
-        async with serving(Route("GET", "/things/{name}", named)) as url:
+        async with serving(route("GET", "/things/{name}", named)) as url:
             assert await ask(f"{url}/none") == (404, {"error_code": 404, "message": "Not Found: GET /none"})
             status, answer = await ask(f"{url}/things/x", "DELETE")
             assert (status, answer["error_code"]) == (405, 405)
@@ -82,7 +101,7 @@ def test_what_is_not_there_is_said_in_json() -> None:
 )
 def test_an_error_has_its_status_and_code(error: Exception, status: int, answer: dict[str, Any]) -> None:
     async def test() -> None:
-        async with serving(Route("GET", "/", raising(error))) as url:
+        async with serving(route("GET", "/", raising(error))) as url:
             assert await ask(url) == (status, answer)
 
     run(test)
@@ -91,8 +110,8 @@ def test_an_error_has_its_status_and_code(error: Exception, status: int, answer:
 def test_an_error_of_ours_is_a_sentence_and_never_a_stack(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         routes = (
-            Route("GET", "/known", raising(ConfigError("a.key", "x", "must be a number"))),
-            Route("GET", "/unknown", raising(RuntimeError("secret"))),
+            route("GET", "/known", raising(ConfigError("a.key", "x", "must be a number"))),
+            route("GET", "/unknown", raising(RuntimeError("secret"))),
         )
         async with serving(*routes) as url:
             status, answer = await ask(f"{url}/known")
@@ -111,7 +130,7 @@ def test_nothing_takes_longer_than_its_time_or_is_larger_than_allowed() -> None:
         raise AssertionError
 
     async def test() -> None:
-        routes = (Route("GET", "/never", never), Route("POST", "/echo", echo))
+        routes = (route("GET", "/never", never), route("POST", "/echo", echo))
         async with serving(*routes, request_seconds_max=0.05, body_bytes_max=100) as url:
             assert (await ask(f"{url}/never"))[0] == 504
             assert (await ask(f"{url}/echo", "POST", data="x" * 1000))[0] == 413
@@ -121,7 +140,7 @@ def test_nothing_takes_longer_than_its_time_or_is_larger_than_allowed() -> None:
 
 def test_an_address_that_is_taken_is_an_os_error_and_closing_frees_it() -> None:
     async def test() -> None:
-        first, second = HttpServer([]), HttpServer([])
+        first, second = HttpServer([], OPEN), HttpServer([], OPEN)
         port = await first.listen("127.0.0.1", 0)
         with pytest.raises(OSError):
             await second.listen("127.0.0.1", port)
@@ -134,7 +153,7 @@ def test_an_address_that_is_taken_is_an_os_error_and_closing_frees_it() -> None:
 
 def test_what_is_no_http_is_answered_and_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
-        async with serving(Route("GET", "/", named)) as url:
+        async with serving(route("GET", "/", named)) as url:
             port = int(url.rpartition(":")[2])
             for data in (b"GET / HTTP/1.1\r\nHost: h\r\nX: \x00\r\n\r\n", b"nonsense\r\n\r\n", b"GET / HTTP/9\r\n\r\n"):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)

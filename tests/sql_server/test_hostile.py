@@ -81,7 +81,7 @@ def test_a_client_that_takes_nothing_is_waited_for_and_forgotten_when_it_goes(sq
     body = json.dumps(
         {"sql": f"SELECT * FROM {name} EMIT CHANGES;", "properties": {"auto.offset.reset": "earliest"}}
     ).encode()
-    head = f"POST /query-stream HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    head = f"POST /query-stream HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     before = _rows_given(sql)
     with socket.create_connection(("127.0.0.1", place.port)) as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

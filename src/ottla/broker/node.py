@@ -401,7 +401,7 @@ class Node:
             storage=lambda: self._storage,
             services=lambda: self._services,
         )
-        self._http = HttpService(health, lambda: self._report)
+        self._http = HttpService(health, lambda: self._report, self.config)
         pages = self._encryption.of(HTTPS)
         for listener in self.config.http_listeners:
             await self._http.listen(listener, None if pages is None else lambda: pages.context)

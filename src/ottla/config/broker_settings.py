@@ -216,6 +216,7 @@ class BrokerSettings:
     ottla_answer_memory_bytes: int
     ottla_console_config: str
     ottla_console_listeners: tuple[str, ...]
+    ottla_http_hosts: tuple[str, ...]
     ottla_http_listeners: tuple[str, ...]
     ottla_login_connections_max: int
     ottla_login_timeout_ms: int

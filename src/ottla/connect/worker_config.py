@@ -94,7 +94,7 @@ class WorkerConfig:
     def advertised_scheme(self) -> str:
         """By which of its listeners others reach the REST interface; `http` where there are both and nothing is said."""
         named = self.properties.get("rest.advertised.listener", "").strip().lower()
-        schemes = [each.partition("://")[0].strip().lower() for each in self.values["listeners"] or ["http://:8083"]]
+        schemes = [each.partition("://")[0].strip().lower() for each in self.values["listeners"] or ["http://"]]
         return named or ("http" if "http" in schemes else schemes[0])
 
     def advertised(self, listening: str, port: int) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ottla.http import HttpError, host_of, is_of_another_page
+from ottla.http import HttpError, is_of_another_page
 
 __all__ = ["SECURITY_HEADERS", "SESSION_SECONDS_MAX", "Entry", "Session"]
 
@@ -67,9 +67,8 @@ class _Wrong:
 
 @dataclass(slots=True)
 class Entry:
-    """The door: `now_s` is a clock that only goes forward, `hosts` the names that requests may ask for."""
+    """The door: `now_s` is a clock that only goes forward."""
 
-    hosts: frozenset[str]
     now_s: Callable[[], float]
     new_key: Callable[[str], None] = lambda key: None
     """Told of the next key when one was used."""
@@ -78,12 +77,6 @@ class Entry:
     key: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     _sessions: OrderedDict[str, Session] = field(default_factory=OrderedDict)
     _wrong: OrderedDict[str, _Wrong] = field(default_factory=OrderedDict)
-
-    def check_host(self, headers: Mapping[str, str]) -> None:
-        """Raise HttpError for a request that asks for a name that this console does not have."""
-        if host_of(headers) not in self.hosts:
-            name = headers.get("Host") or "no name"
-            raise HttpError(421, f"This console does not answer to {name}; ottla.console.hosts adds names")
 
     def open(self, key: object, address: str) -> tuple[str, Session]:
         """Begin a session with the key; returns its cookie. Raises HttpError, and has whoever guesses wait."""

@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from ottla import __version__
+from ottla import __version__, service
 from ottla.admin import Worker
 from ottla.base import OttlaError
 from ottla.console.alerts.keeper import ALERT_CONFIGS, AlertKeeper
@@ -30,7 +30,7 @@ from ottla.console.figures.history_topic import HistoryKeeper, HistoryTopic
 from ottla.console.figures.sampler import PERIOD_SECONDS, Sampler
 from ottla.console.first_page import FirstPage
 from ottla.console.live import Live
-from ottla.console.login_routes import LoginRoutes
+from ottla.console.login_routes import SESSION, Handle, LoginRoutes
 from ottla.console.own_topic import OwnTopic
 from ottla.console.places import Place
 from ottla.console.plans import Plans
@@ -39,6 +39,7 @@ from ottla.console.records.scan_processes import ScanProcesses
 from ottla.console.rights import KeptRights
 from ottla.console.settings import ConsoleSettings
 from ottla.http import (
+    Guard,
     HttpError,
     HttpServer,
     Reply,
@@ -47,9 +48,11 @@ from ottla.http import (
     Socket,
     SocketRoute,
     StreamedReply,
+    Who,
     json_reply,
     static_routes,
 )
+from ottla.service import Dialect, routes_of, server_of, socket_route
 
 if TYPE_CHECKING:
     from ottla.console.records.registry_values import RegistryValues
@@ -69,6 +72,7 @@ UNQUOTED = "!'()*-._~"
 NOT_LOGGED_IN = 40102
 THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 SAFE = ("GET", "HEAD")
+DIALECT = Dialect()
 
 
 class Console:
@@ -88,7 +92,8 @@ class Console:
         self._new_link = new_link
         self._period_s = period_s
         hosts = {*THIS_MACHINE, *settings.hosts, *(host for host, _ in settings.listeners if host)}
-        self._entry = Entry(frozenset(hosts), time.monotonic, new_key=self._tell_key, ended=self._ended)
+        self._hosts = frozenset(hosts)
+        self._entry = Entry(time.monotonic, new_key=self._tell_key, ended=self._ended)
         self._audit = Audit()
         plans = Plans(self._audit, now_s=time.monotonic, now_ms=_now_ms)
         self._api = Api(plans, now_ms=_now_ms)
@@ -172,7 +177,8 @@ class Console:
                     decoders=self._settings.decoders,
                 )
             )
-        self._server = HttpServer(self._routes(), headers=SECURITY_HEADERS)
+        guard = Guard(self._logins.admit, self._hosts, hosts_key="ottla.console.hosts")
+        self._server = server_of(self._routes(), guard, DIALECT, headers=SECURITY_HEADERS)
         try:
             for host, port in self._settings.listeners:
                 bound = await self._server.listen(host, port, self._settings.tls)
@@ -263,23 +269,34 @@ class Console:
 
     # -- routes
 
-    def _routes(self) -> list[Route | SocketRoute]:
-        routes: list[Route | SocketRoute] = [
-            *self._logins.routes(),
-            Route("GET", "/api/openapi.json", self._openapi),
-            SocketRoute("/api/c/{cluster}/live", self._live, admit=self._admit_socket),
-        ]
-        routes += [
-            Route(each.method, f"/api/c/{{cluster}}{each.path}", self._guarded(each)) for each in self._endpoints
-        ]
-        routes += static_routes(files("ottla.console") / "static" / "assets", "/assets/")
+    def endpoints(self) -> tuple[list[Endpoint], list[service.Endpoint[Handle]]]:
+        """Return the addresses: those of clusters, below `/api/c/{cluster}`, and those beside them."""
+        whole = [replace(each, path=f"/api/c/{{cluster}}{each.path}") for each in self._endpoints]
         index = FirstPage((files("ottla.console") / "static" / "index.html").read_bytes())
 
         async def page(request: Request) -> Reply:
-            self._entry.check_host(request.headers)
             return Reply(index.with_answers(await self._given(request)), "text/html; charset=utf-8")
 
-        return [*routes, Route("GET", "/", page), Route("GET", "/c/{rest:.*}", page)]
+        described = "This interface in OpenAPI's words"
+        return whole, [
+            *self._logins.endpoints(),
+            service.Endpoint("GET", "/api/openapi.json", described, self._openapi, Who.SESSION),
+            service.Endpoint("GET", "/", "The first page", page, Who.ANYONE),
+            service.Endpoint("GET", "/c/{rest:.*}", "A cluster's pages", page, Who.ANYONE),
+        ]
+
+    def socket(self) -> service.Endpoint[Callable[[Request, Socket], Awaitable[None]]]:
+        """Return the address of the WebSocket."""
+        return service.Endpoint("GET", "/api/c/{cluster}/live", "What changes, as it does", self._live, Who.SESSION)
+
+    def _routes(self) -> list[Route | SocketRoute]:
+        of_clusters, beside = self.endpoints()
+        return [
+            *routes_of(beside, DIALECT, lambda each: each.handle),
+            socket_route(self.socket(), self._admit_socket),
+            *routes_of(of_clusters, DIALECT, self._guarded),
+            *static_routes(files("ottla.console") / "static" / "assets", "/assets/"),
+        ]
 
     async def _given(self, request: Request) -> dict[str, object]:
         """Return what a page would ask first: its session, and the overview where it shows that.
@@ -304,7 +321,7 @@ class Console:
 
     def _guarded(self, endpoint: Endpoint) -> Callable[[Request], Awaitable[Reply | StreamedReply]]:
         async def answer(request: Request) -> Reply | StreamedReply:
-            session = self._logins.admitted(request)
+            session = request[SESSION]
             if request.method not in SAFE:
                 self._entry.check_change(session, request.headers)
             if endpoint.changes and self._settings.read_only:
@@ -332,13 +349,10 @@ class Console:
         return mine
 
     async def _openapi(self, request: Request) -> Reply:
-        self._logins.admitted(request)
         return json_reply(openapi_document(self._endpoints, __version__, self._logins.offered()))
 
     def _admit_socket(self, request: Request) -> None:
-        session = self._logins.admitted(request)
-        self._entry.check_origin(request.headers)
-        self._place(request.match_info["cluster"], session)
+        self._place(request.match_info["cluster"], request[SESSION])
 
     async def _live(self, request: Request, socket: Socket) -> None:
         session = self._logins.known(request)

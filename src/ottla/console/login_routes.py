@@ -6,7 +6,7 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -28,14 +28,18 @@ from ottla.console.logins import (
 from ottla.console.places import Place
 from ottla.console.records.requests import object_of
 from ottla.console.settings import ConsoleSettings
-from ottla.http import HttpError, Reply, Request, Route, json_reply
+from ottla.http import HttpError, Reply, Request, Who, json_reply
 from ottla.security import certificate_name
+from ottla.service import Endpoint
 
-__all__ = ["LoginRoutes"]
+__all__ = ["SESSION", "Handle", "LoginRoutes"]
 
 log = logging.getLogger(__name__)
 
+Handle = Callable[[Request], Awaitable[Reply]]
 COOKIE = "ottla_console"
+SESSION = "session"
+"""Under this name a request has its session, once it is admitted."""
 LIFETIME_MS = int(SESSION_SECONDS_MAX * 1000)
 ISSUER_PATH = "/api/login/issuer"
 BACK_PATH = f"{ISSUER_PATH}/back"
@@ -51,20 +55,27 @@ class LoginRoutes:
         self._failures: OrderedDict[str, str] = OrderedDict()
         """Why somebody did not come in by the issuer's page, until the page that is opened then has asked."""
 
-    def routes(self) -> list[Route]:
+    def endpoints(self) -> list[Endpoint[Handle]]:
         """Return the addresses."""
-        by_issuer = [Route("GET", ISSUER_PATH, self._leave), Route("GET", BACK_PATH, self._back)]
-        return [
-            Route("GET", "/api/door", self._door),
-            Route("POST", "/api/login", self._login),
-            Route("POST", "/api/logout", self._logout),
-            Route("GET", "/api/session", self._session),
-            *(by_issuer if self._issuer is not None else []),
+        found: list[Endpoint[Handle]] = [
+            Endpoint("GET", "/api/door", "How one comes in", self._door, Who.ANYONE),
+            Endpoint("POST", "/api/login", "Begin a session", self._login, Who.ANYONE, body="Login"),
+            Endpoint("POST", "/api/logout", "End the session", self._logout, Who.SESSION),
+            Endpoint("GET", "/api/session", "What a page is told of its session", self._session, Who.SESSION),
         ]
+        if self._issuer is not None:
+            found += [
+                Endpoint("GET", ISSUER_PATH, "Go to the issuer's page", self._leave, Who.ANYONE, statuses=(303,)),
+                Endpoint("GET", BACK_PATH, "Come back from it", self._back, Who.ANYONE, statuses=(303,)),
+            ]
+        return found
+
+    def admit(self, request: Request) -> None:
+        """Keep a request's session in it, and count the call; raises HttpError. The server's guard asks this."""
+        request[SESSION] = self.admitted(request)
 
     def admitted(self, request: Request) -> Session:
         """Return a request's session, and count the call; raises HttpError."""
-        self._entry.check_host(request.headers)
         return self._entry.session(request.cookies.get(self._cookie(request)))
 
     def known(self, request: Request) -> Session | None:
@@ -86,7 +97,6 @@ class LoginRoutes:
 
     async def _door(self, request: Request) -> Reply:
         """Say how one comes in: by a link, or as a user of a cluster; and why somebody has just not."""
-        self._entry.check_host(request.headers)
         said: dict[str, object] = {"mechanisms": list(self._settings.mechanisms)}
         if self._settings.mechanisms:
             said["clusters"] = self.offered()
@@ -97,7 +107,6 @@ class LoginRoutes:
         return json_reply(said)
 
     async def _login(self, request: Request) -> Reply:
-        self._entry.check_host(request.headers)
         self._entry.check_origin(request.headers)
         self._entry.check_json(request.headers)
         try:
@@ -175,7 +184,6 @@ class LoginRoutes:
     async def _leave(self, request: Request) -> Reply:
         """Send a browser to the issuer's page."""
         assert self._issuer is not None
-        self._entry.check_host(request.headers)
         to = request.query.get("to", "/")
         try:
             settings = self._cluster(request.query.get("cluster"))
@@ -195,7 +203,6 @@ class LoginRoutes:
     async def _back(self, request: Request) -> Reply:
         """Let in who comes back from the issuer's page."""
         assert self._issuer is not None
-        self._entry.check_host(request.headers)
         browser = request.cookies.get(self._cookie(request, f"{COOKIE}_issuer")) or ""
         try:
             answered = await self._issuer.finish(request.query, browser)
@@ -224,12 +231,12 @@ class LoginRoutes:
         )
 
     async def _logout(self, request: Request) -> Reply:
-        self._entry.check_change(self.admitted(request), request.headers)
+        self._entry.check_change(request[SESSION], request.headers)
         self._entry.end(request.cookies.get(self._cookie(request)))
         return json_reply({})
 
     async def _session(self, request: Request) -> Reply:
-        return json_reply(self.told(self.admitted(request)))
+        return json_reply(self.told(request[SESSION]))
 
     def told(self, session: Session) -> dict[str, object]:
         """Return what a page is told of its session."""

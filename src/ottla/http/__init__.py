@@ -9,7 +9,7 @@ aiohttp: import it where HTTP is asked for.
 """
 
 from ottla.http.basic_logins import BasicLogins
-from ottla.http.guard import FORM, JSON, Guard, Who, everybody, known_hosts
+from ottla.http.guard import FORM, JSON, BodyTypeError, Guard, Who, everybody, how_open, known_hosts
 from ottla.http.https import asking_context, serving_context
 from ottla.http.origins import host_of, is_address, is_loopback, is_of_another_page
 from ottla.http.replies import HttpError, Reply, StreamedReply, json_reply, text_reply
@@ -21,6 +21,7 @@ __all__ = [
     "FORM",
     "JSON",
     "BasicLogins",
+    "BodyTypeError",
     "Guard",
     "HttpError",
     "HttpServer",
@@ -34,6 +35,7 @@ __all__ = [
     "asking_context",
     "everybody",
     "host_of",
+    "how_open",
     "is_address",
     "is_loopback",
     "is_of_another_page",

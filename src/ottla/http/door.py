@@ -82,7 +82,20 @@ class Door:
         `tls` returns the context of the next connection, where there is to be one.
         """
         found = await self._loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        opened = [each for family, _, _, _, address in dict.fromkeys(found) if (each := _listening(family, address))]
+        opened: list[socket.socket] = []
+        for family, _, _, _, address in dict.fromkeys(found):
+            if opened and not port:  # the system has chosen: a name of two families has one port
+                address = (address[0], opened[0].getsockname()[1], *address[2:])
+            try:
+                one = _listening(family, address)
+            except OSError as error:
+                if error.errno == errno.EADDRNOTAVAIL and len(found) > 1:
+                    continue  # `localhost` may have an address that the machine has not (::1 in a container)
+                for each in opened:
+                    each.close()
+                raise
+            if one is not None:
+                opened.append(one)
         if not opened:
             raise OSError(errno.EADDRNOTAVAIL, f"no address of {host or 'any interface'} can be listened on")
         for each in opened:

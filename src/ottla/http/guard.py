@@ -13,10 +13,10 @@ from enum import StrEnum
 
 from aiohttp import web
 
-from ottla.http.origins import host_of, is_address, is_of_another_page, is_of_browser
+from ottla.http.origins import host_of, is_address, is_loopback, is_of_another_page, is_of_browser
 from ottla.http.replies import HttpError, Reply
 
-__all__ = ["FORM", "JSON", "Guard", "Who", "everybody", "known_hosts"]
+__all__ = ["FORM", "JSON", "BodyTypeError", "Guard", "Who", "everybody", "how_open", "known_hosts"]
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
@@ -24,7 +24,16 @@ FORM = "application/x-www-form-urlencoded"
 FORM_TYPES = frozenset({FORM, "text/plain", "multipart/form-data", ""})
 """What a page of any site may send without asking first (Fetch, §4.10), and bodies without a type."""
 ANY_HOST = "*"
+ANY_TYPE = "*/*"
+"""Of what is refused whatever comes, such as an address that is none."""
 BODY_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+class BodyTypeError(HttpError):
+    """A body of a type that is not taken (415)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(415, message)
 
 
 class Who(StrEnum):
@@ -55,7 +64,7 @@ class Guard:
     """What a service asks of each request before it is handled."""
 
     admit: Callable[[web.Request], Reply | None]
-    """Returns the answer that refuses a request without a valid login or session, None for one with it; may raise HttpError."""
+    """Returns the answer that refuses a request without a valid login or session, None for others; may raise HttpError."""
     hosts: Collection[str] | None
     """The names, in small letters, under which the service is asked beside addresses and `localhost`; None for any name.
 
@@ -85,13 +94,24 @@ class Guard:
             return
         kind = request.content_type.lower() if "Content-Type" in request.headers else ""
         if kind in FORM_TYPES and is_of_browser(request.headers):
-            raise HttpError(415, f"A page sends no {kind or 'body without a type'} here: use {_listed(takes)}")
-        if kind and kind not in takes:
-            raise HttpError(415, f"Content-Type {kind:.100} is not taken here: use {_listed(takes)}")
+            raise BodyTypeError(f"A page sends no {kind or 'body without a type'} here: use {_listed(takes)}")
+        if kind and kind not in takes and ANY_TYPE not in takes:
+            raise BodyTypeError(f"Content-Type {kind:.100} is not taken here: use {_listed(takes)}")
 
 
 def _listed(types: Collection[str]) -> str:
     return ", ".join(each for each in types if each != FORM) or "no body"
+
+
+def how_open(host: str, *, has_logins: bool, has_tls: bool) -> str:
+    """Return what is open about an address that listens on a host; empty where it is closed to other machines, or guarded.
+
+    An empty host is every interface.
+    """
+    if host and is_loopback(host):
+        return ""
+    missing = [*([] if has_logins else ["a login"]), *([] if has_tls else ["TLS"])]
+    return f"other machines reach it without {' and without '.join(missing)}" if missing else ""
 
 
 def known_hosts(listeners: Iterable[str], more: Iterable[str] = (), *, is_protected: bool) -> frozenset[str] | None:

@@ -14,7 +14,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from ottla.base import OttlaError
 from ottla.http.door import FIRST_REQUEST_SECONDS_MAX, HANDSHAKE_SECONDS_MAX, SILENT_CONNECTIONS_MAX, Door
-from ottla.http.guard import JSON, Guard, Who
+from ottla.http.guard import JSON, Guard, Who, everybody, how_open
 from ottla.http.replies import HttpError, Reply, StreamedReply, json_reply
 from ottla.http.sockets import Socket
 
@@ -44,6 +44,8 @@ KEEP_ALIVE_SECONDS = 75.0
 GONE_LOOK_SECONDS = 0.5
 """How often it is looked whether a client still waits, while there is nothing to send to it."""
 SERVER = {"Server": "Ottla"}
+PATH_SHOWN = 200
+"""Characters of a path that an error repeats."""
 CLOSE_SECONDS_MAX = 1.0
 """How long a stop waits for answers that are on their way."""
 
@@ -59,6 +61,10 @@ class Route:
     """Who may ask; the server refuses others before `handle` is called."""
     takes: tuple[str, ...] = (JSON,)
     """The types of content that a body may have."""
+    body_bytes_max: int | None = None
+    """None for the server's."""
+    seconds_max: float | None = None
+    """None for the server's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +98,12 @@ class HttpServer:
         first_request_seconds_max: float = FIRST_REQUEST_SECONDS_MAX,
         silent_max: int = SILENT_CONNECTIONS_MAX,
         http2: bool = False,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | Callable[[Request], Mapping[str, str]] | None = None,
         error_reply: Callable[[HttpError], Reply] | None = None,
     ) -> None:
         """With `http2` the same ports speak HTTP/2, too, to clients that begin with its preface.
 
-        `error_reply` makes the answer of a refusal in the service's own form.
+        `headers` may depend on the request. `error_reply` makes the answer of a refusal in the service's own form.
         """
         self.guard = guard
         self._error_reply = error_reply or _error_reply
@@ -131,7 +137,8 @@ class HttpServer:
     async def listen(self, host: str, port: int, tls: Callable[[], ssl.SSLContext] | None = None) -> int:
         """Serve an address and return its port; an empty host means every interface. Raises OSError where it is taken.
 
-        With `tls`, which returns the context of the next connection, it is HTTPS.
+        With `tls`, which returns the context of the next connection, it is HTTPS. An address that other machines reach
+        without a login or without TLS is logged.
         """
         if self._door is None:
             await self._runner.setup()
@@ -143,7 +150,10 @@ class HttpServer:
                 first_request_seconds_max=self._first_request_seconds_max,
                 silent_max=self._silent_max,
             )
-        return await self._door.open(host, port, tls)
+        bound = await self._door.open(host, port, tls)
+        if words := how_open(host, has_logins=self.guard.admit is not everybody, has_tls=tls is not None):
+            log.warning("port %s (%s): %s", bound, host or "every interface", words)
+        return bound
 
     def _either(self) -> asyncio.Protocol:
         """Return what finds out what a connection speaks."""
@@ -199,24 +209,27 @@ class HttpServer:
     async def _answered(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        encoding = request.headers.get("Content-Encoding", "identity")
-        if encoding.strip().lower() != "identity":
-            return _error(415, 415, f"A body is taken as it is: Content-Encoding {encoding:.40} is not unpacked here")
         try:
             self.guard.check(request)
+            encoding = request.headers.get("Content-Encoding", "identity")
+            if encoding.strip().lower() != "identity":
+                text = f"A body is taken as it is: Content-Encoding {encoding:.40} is not unpacked here"
+                raise HttpError(415, text)
             async with asyncio.timeout(self._seconds_max):
                 return await handler(request)
         except HttpError as error:
-            return _response(self._error_reply(error))
+            found = error
         except web.HTTPException as error:
-            return _error(error.status, error.status, f"{error.reason}: {request.method} {request.path}")
+            found = HttpError(error.status, f"{error.reason}: {request.method:.20} {request.path:.{PATH_SHOWN}}")
         except TimeoutError:
-            return _error(504, 504, f"{request.method} {request.path} took longer than {self._seconds_max:g} s")
+            text = f"{request.method:.20} {request.path:.{PATH_SHOWN}} took longer than {self._seconds_max:g} s"
+            found = HttpError(504, text)
         except OttlaError as error:
-            return _error(500, 500, str(error))
+            found = HttpError(500, str(error))
         except Exception:  # our own mistake: it is said, and costs this answer only
             log.exception("%s %s failed", request.method, request.path)
-            return _error(500, 500, "The server has failed to answer; its log says why.")
+            found = HttpError(500, "The server has failed to answer; its log says why.")
+        return _response(self._error_reply(found))
 
     def _refused(self, request: web.Request, who: Who) -> Reply | None:
         """Return the answer for who may not ask a route, None for who may."""
@@ -227,7 +240,10 @@ class HttpServer:
             if (refused := self._refused(request, route.who)) is not None:
                 return _response(refused)
             self.guard.check_body(request, route.takes)
-            reply = await route.handle(request)
+            if route.body_bytes_max is not None:
+                request = request.clone(client_max_size=route.body_bytes_max)
+            async with asyncio.timeout(route.seconds_max):
+                reply = await route.handle(request)
             return _Streaming(reply) if isinstance(reply, StreamedReply) else _response(reply)
 
         return answer
@@ -299,9 +315,11 @@ async def _next(chunks: AsyncGenerator[bytes, None], request: web.Request) -> by
             await asyncio.wait({task})
 
 
-def _adding(headers: Mapping[str, str]) -> Callable[[web.Request, web.StreamResponse], Awaitable[None]]:
+def _adding(
+    headers: Mapping[str, str] | Callable[[Request], Mapping[str, str]],
+) -> Callable[[web.Request, web.StreamResponse], Awaitable[None]]:
     async def add(request: web.Request, response: web.StreamResponse) -> None:
-        for name, value in headers.items():
+        for name, value in (headers(request) if callable(headers) else headers).items():
             response.headers.setdefault(name, value)
 
     return add
@@ -314,7 +332,3 @@ def _response(reply: Reply) -> web.Response:
 
 def _error_reply(error: HttpError) -> Reply:
     return json_reply({"error_code": error.error_code, "message": error.message}, status=error.status)
-
-
-def _error(status: int, error_code: int, message: str) -> web.Response:
-    return _response(json_reply({"error_code": error_code, "message": message}, status=status))

@@ -39,6 +39,11 @@ class Access:
     """Whether the cluster's ACLs say who may use which subject."""
     super_users: frozenset[str] = frozenset()
 
+    @property
+    def asks(self) -> bool:
+        """Whether who asks has to log in."""
+        return self.logins is not None or self.bearer is not None
+
     def admits(self, authorization: str | None) -> bool:
         """Return whether an `Authorization` header is of somebody who may ask."""
         return self.logins is None or self.logins.admit(authorization)

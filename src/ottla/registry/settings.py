@@ -13,6 +13,7 @@ from ottla.client import ClientSecurity, parse_bootstrap, unused_security
 from ottla.http import asking_context, serving_context
 from ottla.registry.access import Access, access_of
 from ottla.registry.core import LEVELS
+from ottla.service import NO_CORS, Cors, hosts_of
 
 __all__ = ["Address", "RegistrySettings", "own_host", "registry_settings"]
 
@@ -35,7 +36,7 @@ _NUMBERS: Mapping[str, tuple[int, int]] = {
 }
 """Whole numbers: their defaults, and the least that they may be."""
 _TEXTS: Mapping[str, str] = {
-    "listeners": f"http://0.0.0.0:{PORT}",
+    "listeners": f"http://localhost:{PORT}",
     "kafkastore.bootstrap.servers": "",
     "kafkastore.topic": "_schemas",
     "schema.registry.group.id": "schema-registry",
@@ -45,6 +46,9 @@ _TEXTS: Mapping[str, str] = {
     "host.name": "",
     "inter.instance.protocol": "",
     "inter.instance.listener.name": "",
+    "ottla.http.hosts": "",
+    "access.control.allow.origin": "",
+    "access.control.allow.methods": "",
 }
 _OLD = {
     "master.eligibility": "leader.eligibility",
@@ -109,7 +113,15 @@ class RegistrySettings:
     tls: Callable[[], ssl.SSLContext] | None = field(default=None, repr=False)
     asking: Callable[[], ssl.SSLContext] | None = field(default=None, repr=False)
     """The context of the next request to another instance."""
+    hosts: tuple[str, ...] = ()
+    """Further names under which it may be asked."""
+    cors: Cors = NO_CORS
     warnings: tuple[str, ...] = ()
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether each address has a login or TLS."""
+        return self.access.asks or all(each.scheme == "https" for each in self.listeners)
 
     @property
     def transactional_id(self) -> str:
@@ -168,6 +180,8 @@ def registry_settings(given: Mapping[str, str], environment: Mapping[str, str]) 
         access=access_of(properties, environment),
         tls=_served(tls) if secure else None,
         asking=asking_context(tls) if secure else None,
+        hosts=hosts_of(properties),
+        cors=Cors.of(properties),
         warnings=tuple(_warnings(properties, store, secure=secure)),
     )
 

@@ -12,6 +12,7 @@ from ottla.base import ConfigError
 from ottla.client import parse_bootstrap
 from ottla.http import serving_context
 from ottla.registry import Access, access_of
+from ottla.service import NO_CORS, Cors, hosts_of
 
 __all__ = ["Address", "Limits", "LogSettings", "ServerSettings", "server_settings"]
 
@@ -26,7 +27,7 @@ _SECRET = re.compile(r"password|secret|jaas|token|credential|\.key$", re.IGNOREC
 _CLIENT = ("security.protocol", "sasl.", "ssl.")
 
 _TEXTS: Mapping[str, str] = {
-    LISTENERS: "http://0.0.0.0:8088",
+    LISTENERS: "http://localhost:8088",
     SERVICE_ID: "default_",
     "ksql.advertised.listener": "",
     "ksql.connect.url": "http://localhost:8083",
@@ -138,7 +139,17 @@ class ServerSettings:
     pulls: bool = True
     access: Access = field(default_factory=Access)
     tls: Callable[[], ssl.SSLContext] | None = field(default=None, repr=False)
+    advertised: str = ""
+    """The URL by which others reach it."""
+    host_names: tuple[str, ...] = ()
+    """Further names under which it may be asked."""
+    cors: Cors = NO_CORS
     warnings: tuple[str, ...] = ()
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether each address has a login or TLS."""
+        return self.access.asks or all(each.scheme == "https" for each in self.listeners)
 
     @property
     def command_topic(self) -> str:
@@ -210,6 +221,9 @@ def server_settings(properties: Mapping[str, str], environment: Mapping[str, str
         pulls=flag["ksql.pull.queries.enable"],
         access=_access(given, environment),
         tls=_tls(given) if secure else None,
+        advertised=text["ksql.advertised.listener"],
+        host_names=hosts_of(given),
+        cors=Cors.of(given),
         warnings=tuple(_warnings(given)),
     )
 
@@ -279,5 +293,6 @@ def _warnings(given: Mapping[str, str]) -> list[str]:
     known = (*_TEXTS, *_NUMBERS, *_FLAGS, BOOTSTRAP, "ksql.persistence.", "authentication.", "oauthbearer.", PREFIX)
     known += (*_CLIENT, "auth.ssl.", "java.security.auth.login.config", "ksql.internal.", "auto.offset.reset")
     known += ("processing.guarantee", "ksql.functions.", "ksql.query.pull.enable.standby.reads")
+    known += ("ottla.http.hosts", "access.control.allow.origin", "access.control.allow.methods")
     unknown = [each for each in given if not each.startswith(known)]
     return [f"{each} is not a setting of this server; it has no effect" for each in unknown]

@@ -66,6 +66,12 @@ OWN_KEYS: Mapping[str, OwnKey] = {
         None,
         "[http:// or https://][HOST:]PORT at which status and stores are served; HTTPS with the `http.listener.ssl.…`.",
     ),
+    "http.listener.hosts": OwnKey(
+        "STRING",
+        None,
+        None,
+        "Names under which that is asked beside `localhost` and addresses, separated by commas; `*` for any.",
+    ),
     "http.listener.logins.file": OwnKey(
         "STRING", None, None, "A file of lines name=password: who may ask there (HTTP's basic authentication)."
     ),

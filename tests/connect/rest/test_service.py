@@ -293,7 +293,7 @@ def test_a_task_that_is_no_number_is_not_found() -> None:
 
 
 def test_listeners_have_kafkas_form_and_a_taken_port_is_told() -> None:
-    assert rest_settings({}).listeners == (Address("", 8083),)
+    assert rest_settings({}).listeners == (Address("localhost", 8083),)  # Kafka's is every interface
     assert rest_settings({"listeners": "http://127.0.0.1:0,http://[::1]:81"}).listeners[1] == Address("::1", 81)
     assert rest_settings({"admin.listeners": ""}).admin_listeners == ()
     with pytest.raises(ConfigError, match="listeners"):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from ottla.broker.monitoring.health import Check, Health
 from ottla.broker.monitoring.prometheus import CONTENT_TYPE
 from ottla.broker.monitoring.report import MetricsReport
-from ottla.config import HttpListener
-from ottla.http import HttpError, HttpServer, Reply, Request, Route, json_reply, text_reply
+from ottla.config import BrokerConfig, HttpListener
+from ottla.http import HttpError, Reply, Request, Who, everybody, json_reply, text_reply
+from ottla.service import Dialect, Endpoint, guard_of, routes_of, server_of
 
 __all__ = ["HttpService"]
 
@@ -18,18 +19,29 @@ __all__ = ["HttpService"]
 class HttpService:
     """Serves one node; `bound` is where, with the ports that were chosen."""
 
-    def __init__(self, health: Health, report: Callable[[], MetricsReport | None]) -> None:
+    def __init__(self, health: Health, report: Callable[[], MetricsReport | None], config: BrokerConfig) -> None:
         self._health = health
         self._report = report
         self.bound: list[HttpListener] = []
-        self._server = HttpServer(
-            [
-                Route("GET", "/metrics", self._metrics),
-                Route("GET", "/livez", self._livez),
-                Route("GET", "/readyz", self._readyz),
-                Route("GET", "/healthz", self._healthz),
-            ]
+        listeners = config.http_listeners
+        guard = guard_of(
+            everybody,
+            listeners=[each.host for each in listeners],
+            advertised={each.host for each in config.all_advertised_listeners},
+            hosts=config.settings.ottla_http_hosts,
+            is_protected=all(each.is_secure for each in listeners),
         )
+        self._server = server_of(routes_of(self.endpoints(), Dialect(), lambda each: each.handle), guard, Dialect())
+
+    def endpoints(self) -> list[Endpoint[Callable[[Request], Awaitable[Reply]]]]:
+        """Return every address."""
+        well = (200, 503)
+        return [
+            Endpoint("GET", "/metrics", "Metrics for Prometheus", self._metrics, Who.LOGGED_IN, statuses=well),
+            Endpoint("GET", "/livez", "Whether the node runs", self._livez, Who.ANYONE, statuses=well),
+            Endpoint("GET", "/readyz", "Whether the node answers clients", self._readyz, Who.ANYONE, statuses=well),
+            Endpoint("GET", "/healthz", "Whether the node is well", self._healthz, Who.ANYONE, statuses=well),
+        ]
 
     async def listen(self, listener: HttpListener, tls: Callable[[], ssl.SSLContext] | None) -> None:
         """Serve one more address, by HTTPS with the context that `tls` returns; raises OSError where it is taken."""

@@ -6,7 +6,7 @@
 
 from ottla.connect.rest.forwarding import Forward, forward_by_http, forwarding
 from ottla.connect.rest.openapi import openapi_document
-from ottla.connect.rest.service import RestService, service_routes
+from ottla.connect.rest.service import RestService, rest_server, service_routes
 from ottla.connect.rest.settings import Address, RestSettings, https_properties, parse_addresses, rest_settings
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "https_properties",
     "openapi_document",
     "parse_addresses",
+    "rest_server",
     "rest_settings",
     "service_routes",
 ]

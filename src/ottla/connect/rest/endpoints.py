@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
+from ottla import service
 from ottla.connect import decisions
 from ottla.connect.decisions.signature import signature_of
 from ottla.connect.errors import BadRequestError, NotFoundError
@@ -17,9 +17,9 @@ from ottla.connect.rest.bodies import create_request, flag, read_json, read_map
 from ottla.connect.rest.settings import RestSettings
 from ottla.connect.storage import RestartRequest, TargetState, TaskId
 from ottla.connect.version import STOCK_VERSION
-from ottla.http import HttpError, Reply, Request, json_reply
+from ottla.http import HttpError, Reply, Request, Who, json_reply
 
-__all__ = ["Endpoint", "Endpoints"]
+__all__ = ["ADMIN", "INTERNAL", "Endpoint", "Endpoints"]
 
 _COMMIT = "Unknown"
 """Kafka's own word for a build that names no commit."""
@@ -28,24 +28,9 @@ _TASK = re.compile("-?[0-9]{1,11}")
 _TASK_MAX = 2**31
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """One method of one path."""
-
-    method: str
-    path: str
-    handle: Callable[[Request], Awaitable[Reply]]
-    summary: str
-    statuses: tuple[int, ...] = (200, 404)
-    body: str | None = None
-    """The name of the body's schema."""
-
-    answer: str | None = None
-    """The name of the schema of what a success answers."""
-
-    query: tuple[str, ...] = ()
-    part: str = "main"
-    hidden: bool = False
+Endpoint: TypeAlias = service.Endpoint[Callable[[Request], Awaitable[Reply]]]
+ADMIN, INTERNAL = frozenset({"admin"}), frozenset({"internal"})
+"""Tags: of `/admin`, and of what workers ask each other, which the OpenAPI document leaves out."""
 
 
 def _empty(status: int) -> Reply:
@@ -74,98 +59,304 @@ class Endpoints:
         return [*self._connectors(), *self._state(), *self._plugins_and_loggers()]
 
     def _connectors(self) -> list[Endpoint]:
+        return [*self._server(), *self._configurations()]
+
+    def _server(self) -> list[Endpoint]:
+        return [
+            Endpoint(
+                "GET",
+                "/",
+                "Versions and the cluster's id",
+                self.root,
+                Who.LOGGED_IN,
+                statuses=(200,),
+                answer="ServerInfo",
+            ),
+            Endpoint(
+                "GET",
+                "/health",
+                "Whether the worker works",
+                self.health,
+                Who.LOGGED_IN,
+                statuses=(200, 500, 503),
+                answer="Health",
+            ),
+        ]
+
+    def _configurations(self) -> list[Endpoint]:
         one = "/connectors/{connector}"
         return [
-            Endpoint("GET", "/", self.root, "Versions and the cluster's id", (200,), answer="ServerInfo"),
-            Endpoint("GET", "/health", self.health, "Whether the worker works", (200, 500, 503), answer="Health"),
-            Endpoint("GET", "/connectors", self.connectors, "All connectors", (200,), query=("expand",)),
+            Endpoint(
+                "GET",
+                "/connectors",
+                "All connectors",
+                self.connectors,
+                Who.LOGGED_IN,
+                statuses=(200,),
+                query=("expand",),
+            ),
             Endpoint(
                 "POST",
                 "/connectors",
-                self.create,
                 "Create a connector",
-                (201, 400, 409, 415),
-                "Create",
-                "ConnectorInfo",
+                self.create,
+                Who.LOGGED_IN,
+                statuses=(201, 400, 409, 415),
+                body="Create",
+                answer="ConnectorInfo",
+                changes=True,
             ),
-            Endpoint("GET", one, self.info, "A connector", answer="ConnectorInfo"),
-            Endpoint("DELETE", one, self.delete, "Delete a connector", (204, 404, 409)),
-            Endpoint("GET", f"{one}/config", self.config, "A connector's configuration", answer="Config"),
+            Endpoint("GET", one, "A connector", self.info, Who.LOGGED_IN, answer="ConnectorInfo", statuses=(200, 404)),
+            Endpoint(
+                "DELETE", one, "Delete a connector", self.delete, Who.LOGGED_IN, statuses=(204, 404, 409), changes=True
+            ),
+            Endpoint(
+                "GET",
+                f"{one}/config",
+                "A connector's configuration",
+                self.config,
+                Who.LOGGED_IN,
+                answer="Config",
+                statuses=(200, 404),
+            ),
             Endpoint(
                 "PUT",
                 f"{one}/config",
-                self.put,
                 "Create or configure",
-                (200, 201, 400, 409, 415),
-                "ConnectorConfig",
-                "ConnectorInfo",
+                self.put,
+                Who.LOGGED_IN,
+                statuses=(200, 201, 400, 409, 415),
+                body="ConnectorConfig",
+                answer="ConnectorInfo",
+                changes=True,
             ),
             Endpoint(
                 "PATCH",
                 f"{one}/config",
-                self.patch,
                 "Change some keys",
-                (200, 400, 404, 409, 415),
-                "ConfigPatch",
-                "ConnectorInfo",
+                self.patch,
+                Who.LOGGED_IN,
+                statuses=(200, 400, 404, 409, 415),
+                body="ConfigPatch",
+                answer="ConnectorInfo",
+                changes=True,
             ),
         ]
 
     def _state(self) -> list[Endpoint]:
-        one, restart = "/connectors/{connector}", ("includeTasks", "onlyFailed")
+        return [*self._running(), *self._topics_and_offsets(), *self._between_workers()]
+
+    def _running(self) -> list[Endpoint]:
+        one = "/connectors/{connector}"
+        restart = ("includeTasks", "onlyFailed")
         return [
             Endpoint(
-                "GET", f"{one}/status", self.status, "A connector's state and its tasks'", answer="ConnectorStatus"
+                "GET",
+                f"{one}/status",
+                "A connector's state and its tasks'",
+                self.status,
+                Who.LOGGED_IN,
+                answer="ConnectorStatus",
+                statuses=(200, 404),
             ),
-            Endpoint("POST", f"{one}/restart", self.restart, "Restart", (202, 204, 404, 409), query=restart),
-            Endpoint("PUT", f"{one}/pause", self.pause, "Pause a connector and its tasks", (202, 404)),
-            Endpoint("PUT", f"{one}/resume", self.resume, "Resume a connector and its tasks", (202, 404)),
-            Endpoint("PUT", f"{one}/stop", self.stop, "Stop a connector, remove its tasks", (204, 404, 409)),
             Endpoint(
-                "GET", f"{one}/tasks", self.tasks, "Tasks and their configurations", (200, 404, 409), answer="Tasks"
+                "POST",
+                f"{one}/restart",
+                "Restart",
+                self.restart,
+                Who.LOGGED_IN,
+                statuses=(202, 204, 404, 409),
+                query=restart,
+                changes=True,
             ),
-            Endpoint("GET", one + "/tasks/{task}/status", self.task, "A task's state", answer="TaskState"),
-            Endpoint("POST", one + "/tasks/{task}/restart", self.restart_task, "Restart a task", (204, 404, 409)),
-            Endpoint("GET", f"{one}/topics", self.topics, "Topics that a connector has used", (200, 403)),
-            Endpoint("PUT", f"{one}/topics/reset", self.reset_topics, "Forget the topics used", (202, 403)),
-            Endpoint("GET", f"{one}/offsets", self.offsets, "A connector's offsets", answer="Offsets"),
+            Endpoint(
+                "PUT",
+                f"{one}/pause",
+                "Pause a connector and its tasks",
+                self.pause,
+                Who.LOGGED_IN,
+                statuses=(202, 404),
+                changes=True,
+            ),
+            Endpoint(
+                "PUT",
+                f"{one}/resume",
+                "Resume a connector and its tasks",
+                self.resume,
+                Who.LOGGED_IN,
+                statuses=(202, 404),
+                changes=True,
+            ),
+            Endpoint(
+                "PUT",
+                f"{one}/stop",
+                "Stop a connector, remove its tasks",
+                self.stop,
+                Who.LOGGED_IN,
+                statuses=(204, 404, 409),
+                changes=True,
+            ),
+            Endpoint(
+                "GET",
+                f"{one}/tasks",
+                "Tasks and their configurations",
+                self.tasks,
+                Who.LOGGED_IN,
+                statuses=(200, 404, 409),
+                answer="Tasks",
+            ),
+            Endpoint(
+                "GET",
+                one + "/tasks/{task}/status",
+                "A task's state",
+                self.task,
+                Who.LOGGED_IN,
+                answer="TaskState",
+                statuses=(200, 404),
+            ),
+        ]
+
+    def _topics_and_offsets(self) -> list[Endpoint]:
+        one = "/connectors/{connector}"
+        restart = ("includeTasks", "onlyFailed")
+        return [
+            Endpoint(
+                "POST",
+                one + "/tasks/{task}/restart",
+                "Restart a task",
+                self.restart_task,
+                Who.LOGGED_IN,
+                statuses=(204, 404, 409),
+                changes=True,
+            ),
+            Endpoint(
+                "GET",
+                f"{one}/topics",
+                "Topics that a connector has used",
+                self.topics,
+                Who.LOGGED_IN,
+                statuses=(200, 403),
+            ),
+            Endpoint(
+                "PUT",
+                f"{one}/topics/reset",
+                "Forget the topics used",
+                self.reset_topics,
+                Who.LOGGED_IN,
+                statuses=(202, 403),
+                changes=True,
+            ),
+            Endpoint(
+                "GET",
+                f"{one}/offsets",
+                "A connector's offsets",
+                self.offsets,
+                Who.LOGGED_IN,
+                answer="Offsets",
+                statuses=(200, 404),
+            ),
             Endpoint(
                 "PATCH",
                 f"{one}/offsets",
-                self.alter,
                 "Alter offsets",
-                (200, 400, 404, 409, 415),
-                "OffsetsChange",
-                "Message",
+                self.alter,
+                Who.LOGGED_IN,
+                statuses=(200, 400, 404, 409, 415),
+                body="OffsetsChange",
+                answer="Message",
+                changes=True,
             ),
-            Endpoint("DELETE", f"{one}/offsets", self.reset, "Reset offsets", (200, 400, 404, 409), answer="Message"),
-            Endpoint("POST", f"{one}/tasks", self.put_tasks, "Between workers", (204,), hidden=True),
-            Endpoint("PUT", f"{one}/fence", self.fence, "Between workers", (204,), hidden=True),
+            Endpoint(
+                "DELETE",
+                f"{one}/offsets",
+                "Reset offsets",
+                self.reset,
+                Who.LOGGED_IN,
+                statuses=(200, 400, 404, 409),
+                answer="Message",
+                changes=True,
+            ),
+        ]
+
+    def _between_workers(self) -> list[Endpoint]:
+        one = "/connectors/{connector}"
+        return [
+            Endpoint(
+                "POST",
+                f"{one}/tasks",
+                "Between workers",
+                self.put_tasks,
+                Who.SIGNED,
+                statuses=(204,),
+                tags=INTERNAL,
+                changes=True,
+            ),
+            Endpoint(
+                "PUT",
+                f"{one}/fence",
+                "Between workers",
+                self.fence,
+                Who.SIGNED,
+                statuses=(204,),
+                tags=INTERNAL,
+                changes=True,
+            ),
         ]
 
     def _plugins_and_loggers(self) -> list[Endpoint]:
         plugin = "/connector-plugins/{plugin}/config"
         return [
-            Endpoint("GET", "/connector-plugins", self.plugins, "Installed plugins", (200,), query=("connectorsOnly",)),
             Endpoint(
-                "GET", plugin, self.plugin, "What a plugin is configured with", (200, 400, 404), query=("version",)
+                "GET",
+                "/connector-plugins",
+                "Installed plugins",
+                self.plugins,
+                Who.LOGGED_IN,
+                statuses=(200,),
+                query=("connectorsOnly",),
             ),
             Endpoint(
-                "PUT", f"{plugin}/validate", self.validate, "Check a configuration", (200, 400, 415), "ConnectorConfig"
+                "GET",
+                plugin,
+                "What a plugin is configured with",
+                self.plugin,
+                Who.LOGGED_IN,
+                statuses=(200, 400, 404),
+                query=("version",),
             ),
-            Endpoint("GET", "/admin/loggers", self.loggers, "Levels of loggers", (200,), part="admin"),
-            Endpoint("GET", "/admin/loggers/{logger}", self.logger, "A logger's level", answer="Level", part="admin"),
             Endpoint(
-                *(
-                    "PUT",
-                    "/admin/loggers/{logger}",
-                    self.set_level,
-                    "Set a level",
-                    (200, 204, 400, 404, 415),
-                    "LevelChange",
-                ),
+                "PUT",
+                f"{plugin}/validate",
+                "Check a configuration",
+                self.validate,
+                Who.LOGGED_IN,
+                statuses=(200, 400, 415),
+                body="ConnectorConfig",
+            ),
+            Endpoint(
+                "GET", "/admin/loggers", "Levels of loggers", self.loggers, Who.LOGGED_IN, statuses=(200,), tags=ADMIN
+            ),
+            Endpoint(
+                "GET",
+                "/admin/loggers/{logger}",
+                "A logger's level",
+                self.logger,
+                Who.LOGGED_IN,
+                answer="Level",
+                statuses=(200, 404),
+                tags=ADMIN,
+            ),
+            Endpoint(
+                "PUT",
+                "/admin/loggers/{logger}",
+                "Set a level",
+                self.set_level,
+                Who.LOGGED_IN,
+                statuses=(200, 204, 400, 404, 415),
+                body="LevelChange",
                 query=("scope",),
-                part="admin",
+                tags=ADMIN,
+                changes=True,
             ),
         ]
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from ottla.connect.rest.endpoints import Endpoint
+from ottla.connect.rest.endpoints import INTERNAL, Endpoint
 from ottla.connect.version import STOCK_VERSION
 from ottla.http import Reply, Request, json_reply, text_reply
 
@@ -134,7 +134,7 @@ def openapi_document(endpoints: Iterable[Endpoint]) -> Json:
     """Return the document, of OpenAPI 3.1."""
     paths: dict[str, Json] = {}
     for each in endpoints:
-        if not each.hidden:
+        if not each.tags & INTERNAL:
             paths.setdefault(each.path, {})[each.method.lower()] = _operation(each)
     return {
         "openapi": "3.1.0",
@@ -156,7 +156,7 @@ def _operation(endpoint: Endpoint) -> Json:
         "parameters": parameters,
         "responses": {str(status): _response(status, endpoint) for status in (*endpoint.statuses, 500)},
     }
-    if endpoint.body is not None:
+    if isinstance(endpoint.body, str):
         content = {"application/json": {"schema": _to(endpoint.body)}}
         found["requestBody"] = {"required": True, "content": content}
     return found

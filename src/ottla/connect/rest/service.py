@@ -1,4 +1,4 @@
-"""The interface as a whole: its routes, its errors, cross-origin answers, and the addresses that it listens on."""
+"""The interface as a whole: its routes, its errors, its guard, and the addresses that it listens on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from email.utils import formatdate
 
@@ -14,13 +14,24 @@ from ottla.base import OttlaError
 from ottla.connect.decisions.signature import ForbiddenError, UnavailableError
 from ottla.connect.errors import AlreadyExistsError, BadRequestError, NotFoundError, RebalanceNeededError
 from ottla.connect.herder import ElsewhereError, Herder
-from ottla.connect.rest.endpoints import Endpoints
+from ottla.connect.rest.endpoints import Endpoint, Endpoints
 from ottla.connect.rest.forwarding import Forward, forwarded, forwarding
 from ottla.connect.rest.openapi import openapi_replies
 from ottla.connect.rest.settings import Address, RestSettings
-from ottla.http import HttpError, HttpServer, Reply, Request, Route, json_reply
+from ottla.http import HttpError, HttpServer, Reply, Request, Route, StreamedReply, Who, json_reply
+from ottla.service import (
+    Cors,
+    Dialect,
+    Limits,
+    basic_admission,
+    guard_of,
+    jersey_errors,
+    json_errors,
+    routes_of,
+    server_of,
+)
 
-__all__ = ["RestService", "service_routes"]
+__all__ = ["RestService", "rest_endpoints", "rest_server", "service_routes"]
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +45,7 @@ _STATUSES: tuple[tuple[type[OttlaError], int], ...] = (
 _STALE = (
     "Cannot complete request momentarily due to stale configuration (typically caused by a concurrent config change)"
 )
-Handle = Callable[[Request], Awaitable[Reply]]
-_METHODS = ("HEAD", "POST", "DELETE", "PUT", "PATCH", "GET", "OPTIONS")
+Handle = Callable[[Request], Awaitable[Reply | StreamedReply]]
 _MARGIN_S = 5.0
 """How much longer the server waits than this interface, which knows what the worker is at."""
 
@@ -46,7 +56,6 @@ class RestService:
     def __init__(self, herder: Herder, settings: RestSettings, *, forward: Forward | None = None) -> None:
         self._settings = settings
         forward = forward if forward is not None else forwarding(settings.asking)
-        limit = settings.request_seconds_max + _MARGIN_S
         admin = settings.admin_listeners
         self._servers: list[tuple[HttpServer, Sequence[Address], Callable[[], ssl.SSLContext] | None]] = []
         for addresses, parts, tls in (
@@ -54,9 +63,9 @@ class RestService:
             (admin, ("admin",), settings.admin_tls),
         ):
             if addresses:
-                shown = settings if "main" in parts else _plain(settings)
+                shown = replace(settings if "main" in parts else _plain(settings), listeners=tuple(addresses))
                 routes = service_routes(herder, shown, forward=forward, parts=parts)
-                self._servers.append((HttpServer(routes, request_seconds_max=limit), addresses, tls))
+                self._servers.append((rest_server(routes, shown), addresses, tls))
 
     async def listen(self) -> list[int]:
         """Serve all addresses and return their ports; raises OSError where one is taken, having closed the others."""
@@ -82,6 +91,48 @@ def _plain(settings: RestSettings) -> RestSettings:
     return replace(settings, allowed_origins=(), headers=(), header_dates=(), logins=None)
 
 
+def rest_dialect(settings: RestSettings) -> Dialect:
+    """Return what every address of the interface has, as Kafka's; it answers itself before the server's time is over."""
+    limits = Limits(seconds=settings.request_seconds_max + _MARGIN_S)
+    return Dialect(error_body=jersey_errors, limits=limits, has_slashes=True, tells_methods=True, strangers=Who.ANYONE)
+
+
+def rest_server(routes: Iterable[Route], settings: RestSettings) -> HttpServer:
+    """Return a server of routes at the listeners of settings, guarded as these say."""
+    cors = Cors(settings.allowed_origins, settings.allowed_methods)
+    guard = guard_of(
+        basic_admission(settings.logins, lambda: Reply(b"User cannot access the resource.", "text/plain", 401)),
+        listeners=[each.host for each in settings.listeners],
+        advertised=settings.advertised,
+        hosts=settings.hosts,
+        origins=settings.allowed_origins,
+        is_protected=settings.logins is not None or all(each.is_secure for each in settings.listeners),
+    )
+
+    def headers(request: Request) -> dict[str, str]:
+        now = time.time()
+        dates = {name: formatdate(now + ms / 1000, usegmt=True) for name, ms in settings.header_dates}
+        return {**cors.headers(request), **dict(settings.headers), **dates}
+
+    return server_of(routes, guard, rest_dialect(settings), headers=headers)
+
+
+def rest_endpoints(herder: Herder, settings: RestSettings, parts: Collection[str]) -> list[Endpoint]:
+    """Return the addresses of some parts of the interface."""
+    wanted = {*parts, *(("internal",) if "main" in parts else ())}
+    endpoints = [each for each in Endpoints(herder, settings).all() if _part(each) in wanted]
+    if "main" in parts or "admin" in parts:
+        endpoints += [
+            Endpoint("GET", path, "This interface in OpenAPI's words", handle, Who.LOGGED_IN)
+            for path, handle in openapi_replies(endpoints)
+        ]
+    return endpoints
+
+
+def _part(endpoint: Endpoint) -> str:
+    return next(iter(endpoint.tags), "main")
+
+
 def service_routes(
     herder: Herder,
     settings: RestSettings,
@@ -95,77 +146,30 @@ def service_routes(
     `internal` is what workers ask each other, signed. `prefix` is what every path begins with, where several workers have
     one interface, such as `/east/west`.
     """
-    found = Endpoints(herder, settings).all()
-    endpoints = [each for each in found if each.part in parts or (each.hidden and "internal" in parts)]
     serve = _Serving(herder, settings, forward, prefix)
-    routes = [
-        Route(each.method, each.path, serve.route(each.handle if each.hidden else serve.guarded(each.handle)))
-        for each in endpoints
-    ]
-    if "main" in parts or "admin" in parts:
-        routes += [
-            Route("GET", path, serve.route(serve.guarded(handle))) for path, handle in openapi_replies(endpoints)
-        ]
-    routes += [replace(route, path=f"{route.path}/") for route in routes if route.path != "/"]  # JAX-RS takes both
-    known = {route.path: {each.method for each in routes if each.path == route.path} for route in routes}
-    routes += [Route("OPTIONS", path, serve.route(serve.guarded(_options(known[path])))) for path in sorted(known)]
-    routes += [Route("*", path, serve.route(_no_method)) for path in sorted(known)]
-    routes.append(Route("*", "/{rest:.*}", serve.route(_nothing_here)))
-    return [replace(route, path=prefix + route.path) for route in routes]
-
-
-def _options(methods: Collection[str]) -> Handle:
-    """Return what says which methods a path has, as Kafka's does."""
-    whole = {*methods, "OPTIONS", *(["HEAD"] if "GET" in methods else [])}
-    listed = [each for each in _METHODS if each in whole]
-
-    async def answer(request: Request) -> Reply:
-        return Reply(", ".join(listed).encode(), "text/plain", 200, {"Allow": ",".join(listed)})
-
-    return answer
-
-
-async def _no_method(request: Request) -> Reply:
-    raise HttpError(405, "HTTP 405 Method Not Allowed")
-
-
-async def _nothing_here(request: Request) -> Reply:
-    raise HttpError(404, "HTTP 404 Not Found")
+    return routes_of(
+        rest_endpoints(herder, settings, parts),
+        rest_dialect(settings),
+        lambda each: serve.route(each.handle),
+        wrap=serve.route,
+        prefix=prefix,
+    )
 
 
 class _Serving:
     def __init__(self, herder: Herder, settings: RestSettings, forward: Forward, prefix: str) -> None:
         self._herder, self._settings, self._forward, self._prefix = herder, settings, forward, prefix
 
-    def route(self, handle: Callable[[Request], Awaitable[Reply]]) -> Callable[[Request], Awaitable[Reply]]:
-        async def answer(request: Request) -> Reply:
+    def route(self, handle: Handle) -> Handle:
+        async def answer(request: Request) -> Reply | StreamedReply:
             reply = await self._answered(request, handle)
-            cross = {**self._cors(request), **self._preflight(request)}
             if self._prefix and reply.headers.get("Location", "").startswith("/"):
-                cross["Location"] = self._prefix + reply.headers["Location"]
-            return replace(reply, headers={**reply.headers, **cross, **self._own_headers()})
+                return replace(reply, headers={**reply.headers, "Location": self._prefix + reply.headers["Location"]})
+            return reply
 
         return answer
 
-    def guarded(self, handle: Handle) -> Handle:
-        """Return what answers only to who may ask; requests between workers are signed, and not guarded."""
-        logins = self._settings.logins
-        if logins is None:
-            return handle
-
-        async def answer(request: Request) -> Reply:
-            if not logins.admit(request.headers.get("Authorization")):
-                return Reply(b"User cannot access the resource.", "text/plain", 401)
-            return await handle(request)
-
-        return answer
-
-    def _own_headers(self) -> dict[str, str]:
-        now = time.time()
-        dates = {name: formatdate(now + ms / 1000, usegmt=True) for name, ms in self._settings.header_dates}
-        return {**dict(self._settings.headers), **dates}
-
-    async def _answered(self, request: Request, handle: Callable[[Request], Awaitable[Reply]]) -> Reply:
+    async def _answered(self, request: Request, handle: Handle) -> Reply | StreamedReply:
         try:
             async with asyncio.timeout(self._settings.request_seconds_max):
                 try:
@@ -176,7 +180,7 @@ class _Serving:
             doing = self._herder.doing
             return _error(500, "Request timed out." + (f" The worker is currently {doing}." if doing else ""))
         except HttpError as error:
-            return json_reply({"error_code": error.error_code, "message": error.message}, status=error.status)
+            return json_errors(error)
         except RebalanceNeededError:
             return _error(409, _STALE)
         except OttlaError as error:
@@ -184,23 +188,6 @@ class _Serving:
             if status == 500:
                 log.error("%s %s failed: %s", request.method, request.path, error)
             return _error(status, str(error))
-
-    def _preflight(self, request: Request) -> dict[str, str]:
-        """Return what a browser's question before a request is told besides the answer, whatever that is."""
-        asks = request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers
-        if not asks or "Access-Control-Allow-Origin" not in self._cors(request):
-            return {}
-        methods = ",".join(self._settings.allowed_methods)
-        shown = {"Access-Control-Allow-Methods": methods, "Access-Control-Allow-Headers": "Content-Type"}
-        return {**shown, "Access-Control-Max-Age": "60"}
-
-    def _cors(self, request: Request) -> dict[str, str]:
-        origin, allowed = request.headers.get("Origin"), self._settings.allowed_origins
-        if not allowed:
-            return {}
-        if origin is None or not ("*" in allowed or origin in allowed):
-            return {"Vary": "Origin"}
-        return {"Access-Control-Allow-Origin": origin, "Vary": "Origin"}
 
 
 def _error(status: int, message: str) -> Reply:

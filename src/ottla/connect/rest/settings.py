@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 from ottla.base import ConfigError
 from ottla.connect.rest_logins import rest_logins
 from ottla.http import BasicLogins, asking_context, serving_context
+from ottla.service import NO_CORS, Cors, hosts_of
 
-__all__ = ["Address", "RestSettings", "https_properties", "parse_addresses", "rest_settings"]
+__all__ = ["DEFAULT_LISTENERS", "Address", "RestSettings", "https_properties", "parse_addresses", "rest_settings"]
 
 _LISTENER = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
 _HEADER = re.compile(
     r"\s*(add|set|addDate|setDate)\s+([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*([^\r\n]*?)\s*", re.IGNORECASE
 )
-_METHODS = ("GET", "POST", "HEAD")
-"""What another origin may do where `access.control.allow.methods` is empty, as in Jetty."""
+DEFAULT_LISTENERS = "http://localhost:8083"
+"""This machine alone; Kafka's is every interface."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,12 @@ class Address:
 class RestSettings:
     """How the interface is served."""
 
-    listeners: tuple[Address, ...] = (Address("", 8083),)
+    listeners: tuple[Address, ...] = (Address("localhost", 8083),)
     admin_listeners: tuple[Address, ...] | None = None
     """Where `/admin` is served: with the rest where None, and nowhere where empty."""
 
     allowed_origins: tuple[str, ...] = ()
-    allowed_methods: tuple[str, ...] = _METHODS
+    allowed_methods: tuple[str, ...] = NO_CORS.methods
     headers: tuple[tuple[str, str], ...] = ()
     header_dates: tuple[tuple[str, int], ...] = ()
     """Headers whose value is a time: so many ms from now."""
@@ -59,6 +60,11 @@ class RestSettings:
     admin_tls: Callable[[], ssl.SSLContext] | None = None
     asking: Callable[[], ssl.SSLContext] | None = field(default=None, repr=False)
     """With what other workers are asked whose addresses are HTTPS."""
+
+    advertised: tuple[str, ...] = ()
+    """The hosts under which others are told to ask."""
+    hosts: tuple[str, ...] = ()
+    """Further names under which it may be asked."""
 
     topic_tracking: bool = True
     topic_reset: bool = True
@@ -73,9 +79,10 @@ def rest_settings(worker: Mapping[str, str]) -> RestSettings:
     port = worker.get("rest.port")  # gone from Kafka, and still in many files
     if not listed and port is not None:
         listed = f"http://{worker.get('rest.host.name', '')}:{port}"
-    methods = tuple(_words(worker.get("access.control.allow.methods", "")))
+    cors = Cors.of(worker)
+    advertised = (worker.get(name, "").strip() for name in ("rest.advertised.host.name", "rest.host.name"))
     rules = _headers(worker.get("response.http.headers.config", ""))
-    listeners = parse_addresses("listeners", listed or "http://:8083")
+    listeners = parse_addresses("listeners", listed or DEFAULT_LISTENERS)
     admin_listeners = None if admin is None else parse_addresses("admin.listeners", admin)
     is_secure = any(each.is_secure for each in listeners)
     own, admins = https_properties(worker), https_properties(worker, "admin.listeners.https.")
@@ -85,8 +92,10 @@ def rest_settings(worker: Mapping[str, str]) -> RestSettings:
         tls=_served("listeners", own) if is_secure else None,
         admin_tls=_served("admin.listeners", admins) if any(each.is_secure for each in admin_listeners or ()) else None,
         asking=asking_context(own) if is_secure else None,
-        allowed_origins=tuple(_words(worker.get("access.control.allow.origin", ""))),
-        allowed_methods=methods or _METHODS,
+        allowed_origins=cors.origins,
+        allowed_methods=cors.methods,
+        advertised=tuple(filter(None, advertised)),
+        hosts=hosts_of(worker),
         headers=tuple((name, value) for action, name, value in rules if not action.endswith("date")),
         header_dates=tuple((name, _ms(name, value)) for action, name, value in rules if action.endswith("date")),
         logins=rest_logins(worker, os.environ),

@@ -10,7 +10,7 @@ from ottla.console.api.endpoints import Endpoint, body, need
 from ottla.console.figures.measures import FIGURES_SAID
 from ottla.console.places import Place
 from ottla.console.records.requests import object_of
-from ottla.http import HttpError, Reply, Request, json_reply
+from ottla.http import HttpError, Reply, Request, Who, json_reply
 
 __all__ = ["alert_endpoints"]
 
@@ -21,9 +21,16 @@ def alert_endpoints() -> list[Endpoint]:
     """Return the part of the table."""
     test = "Tell an alert's targets that this is a test"
     return [
-        Endpoint("GET", "/alerts", "Alerts, how each stands, and what conditions may ask for", _alerts),
-        Endpoint("POST", "/alerts/check", "Whether a condition is understood and holds now", _check, CHECK_BODY),
-        Endpoint("POST", "/alerts/{alert}/test", test, _test, {}, changes=True),
+        Endpoint("GET", "/alerts", "Alerts, how each stands, and what conditions may ask for", _alerts, Who.SESSION),
+        Endpoint(
+            "POST",
+            "/alerts/check",
+            "Whether a condition is understood and holds now",
+            _check,
+            Who.SESSION,
+            body=CHECK_BODY,
+        ),
+        Endpoint("POST", "/alerts/{alert}/test", test, _test, Who.SESSION, body={}, changes=True),
     ]
 
 

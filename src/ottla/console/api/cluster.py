@@ -28,7 +28,7 @@ from ottla.base import ErrorCode, KafkaError, OttlaError, TopicPartition, uuid_t
 from ottla.client import BlockingClient
 from ottla.console.api.endpoints import Endpoint, page_of, query_number
 from ottla.console.places import Place
-from ottla.http import HttpError, Reply, Request, json_reply
+from ottla.http import HttpError, Reply, Request, Who, json_reply
 from ottla.security import AclFilter, Operation, Resource, StandardAuthorizer
 
 __all__ = ["cluster_endpoints"]
@@ -43,15 +43,25 @@ QUOTA_KINDS: tuple[tuple[str, ...], ...] = (("user", "client-id"), ("user",), ("
 def cluster_endpoints() -> list[Endpoint]:
     """Return the part of the table."""
     return [
-        Endpoint("GET", "/access", "Entries of access: ?q=&cursor=&limit=", _access),
-        Endpoint("GET", "/access/check", "May somebody do something: ?principal=&host=&operation=&type=&name=", _check),
-        Endpoint("GET", "/users", "Users with SCRAM passwords, and delegation tokens", _users),
-        Endpoint("GET", "/quotas", "Quotas of users, clients and addresses", _quotas),
-        Endpoint("GET", "/transactions", "Transactional ids: ?q=&sort=&cursor=&limit=", _transactions),
-        Endpoint("GET", "/hanging", "Transactions that nobody will end: ?topic=&older=", _hanging),
-        Endpoint("GET", "/topics/{topic}/producers", "Producers that a topic's partitions know", _producers),
-        Endpoint("GET", "/quorum", "The metadata's quorum, and features", _quorum),
-        Endpoint("GET", "/reassignments", "What is being moved, how far it is, and throttles", _reassignments),
+        Endpoint("GET", "/access", "Entries of access: ?q=&cursor=&limit=", _access, Who.SESSION),
+        Endpoint(
+            "GET",
+            "/access/check",
+            "May somebody do something: ?principal=&host=&operation=&type=&name=",
+            _check,
+            Who.SESSION,
+        ),
+        Endpoint("GET", "/users", "Users with SCRAM passwords, and delegation tokens", _users, Who.SESSION),
+        Endpoint("GET", "/quotas", "Quotas of users, clients and addresses", _quotas, Who.SESSION),
+        Endpoint("GET", "/transactions", "Transactional ids: ?q=&sort=&cursor=&limit=", _transactions, Who.SESSION),
+        Endpoint("GET", "/hanging", "Transactions that nobody will end: ?topic=&older=", _hanging, Who.SESSION),
+        Endpoint(
+            "GET", "/topics/{topic}/producers", "Producers that a topic's partitions know", _producers, Who.SESSION
+        ),
+        Endpoint("GET", "/quorum", "The metadata's quorum, and features", _quorum, Who.SESSION),
+        Endpoint(
+            "GET", "/reassignments", "What is being moved, how far it is, and throttles", _reassignments, Who.SESSION
+        ),
     ]
 
 

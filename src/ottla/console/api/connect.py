@@ -17,7 +17,7 @@ from ottla.admin.actions import hidden_names, shown_value
 from ottla.console.api.endpoints import Endpoint, body, need
 from ottla.console.places import Place
 from ottla.console.records.requests import object_of
-from ottla.http import HttpError, Reply, Request, json_reply
+from ottla.http import HttpError, Reply, Request, Who, json_reply
 
 __all__ = ["connect_endpoints", "root_cause"]
 
@@ -32,10 +32,23 @@ def connect_endpoints() -> list[Endpoint]:
     """Return the part of the table."""
     one = "/connect/{worker}/connectors/{connector}"
     return [
-        Endpoint("GET", "/connect", "Connect's clusters with their connectors, what has failed first", _connectors),
-        Endpoint("GET", one, "One connector: states, traces, configuration, offsets, topics", _connector),
-        Endpoint("GET", "/connect/{worker}/plugins", "Installed plugins", _plugins),
-        Endpoint("POST", "/connect/{worker}/validate", "Have a configuration checked", _validate, CONFIG_BODY),
+        Endpoint(
+            "GET",
+            "/connect",
+            "Connect's clusters with their connectors, what has failed first",
+            _connectors,
+            Who.SESSION,
+        ),
+        Endpoint("GET", one, "One connector: states, traces, configuration, offsets, topics", _connector, Who.SESSION),
+        Endpoint("GET", "/connect/{worker}/plugins", "Installed plugins", _plugins, Who.SESSION),
+        Endpoint(
+            "POST",
+            "/connect/{worker}/validate",
+            "Have a configuration checked",
+            _validate,
+            Who.SESSION,
+            body=CONFIG_BODY,
+        ),
     ]
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
+from ottla import service
 from ottla.admin import AdminError, RestError
 from ottla.base import KafkaError, OttlaError
 from ottla.console.places import Place
@@ -18,17 +18,8 @@ LIST_LIMIT = 100
 LIST_LIMIT_MAX = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """One address below `/api/c/{cluster}`: what it does, and which names its body has."""
-
-    method: str
-    path: str
-    summary: str
-    handle: Callable[[Place, Request], Awaitable[Reply | StreamedReply]]
-    body: Mapping[str, object] | None = None
-    changes: bool = False
-    """True for what a read-only console refuses."""
+Endpoint: TypeAlias = service.Endpoint[Callable[[Place, Request], Awaitable[Reply | StreamedReply]]]
+"""One address below `/api/c/{cluster}`; `changes` is true for what a read-only console refuses."""
 
 
 async def body(request: Request) -> object:
@@ -116,7 +107,7 @@ def openapi_document(endpoints: list[Endpoint], version: str, clusters: list[str
             ],
             "responses": {"default": {"description": "JSON; errors have error_code and message"}},
         }
-        if each.body is not None:
+        if isinstance(each.body, Mapping):
             schema = {"type": "object", "properties": dict(each.body)}
             operation["requestBody"] = {"content": {"application/json": {"schema": schema}}}
         paths.setdefault(f"/api/c/{{cluster}}{each.path}", {})[each.method.lower()] = operation

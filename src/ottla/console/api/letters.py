@@ -8,7 +8,7 @@ from ottla.console.api.endpoints import Endpoint
 from ottla.console.figures.views import topic_rows
 from ottla.console.places import Place
 from ottla.console.records.rows import Decoders, row_of
-from ottla.http import HttpError, Reply, Request, json_reply
+from ottla.http import HttpError, Reply, Request, Who, json_reply
 
 __all__ = ["check_letters", "letter_endpoints"]
 
@@ -18,8 +18,8 @@ GROUPS_MAX = 100
 def letter_endpoints() -> list[Endpoint]:
     """Return the part of the table."""
     return [
-        Endpoint("GET", "/dlq", "Topics whose names say that they hold dead letters", _topics),
-        Endpoint("GET", "/dlq/{topic}", "A topic's newest dead letters by their causes", _letters),
+        Endpoint("GET", "/dlq", "Topics whose names say that they hold dead letters", _topics, Who.SESSION),
+        Endpoint("GET", "/dlq/{topic}", "A topic's newest dead letters by their causes", _letters, Who.SESSION),
     ]
 
 

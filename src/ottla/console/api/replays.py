@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.console.api.endpoints import Endpoint
 from ottla.console.places import Place
 from ottla.console.records.replay_jobs import ReplayJobs
-from ottla.http import HttpError, Reply, Request, json_reply
+from ottla.http import HttpError, Reply, Request, Who, json_reply
 
 __all__ = ["replay_endpoints"]
 
@@ -14,10 +14,20 @@ def replay_endpoints() -> list[Endpoint]:
     """Return the part of the table."""
     one = "/replays/{replay}"
     return [
-        Endpoint("GET", "/replays", "Replays, and how far each is", _replays),
-        Endpoint("POST", f"{one}/pause", "Stop a replay where it is", _pause, {}, changes=True),
-        Endpoint("POST", f"{one}/resume", "Go on with a replay, as who asks", _resume, {}, changes=True),
-        Endpoint("POST", f"{one}/cancel", "End a replay; what it has written stays", _cancel, {}, changes=True),
+        Endpoint("GET", "/replays", "Replays, and how far each is", _replays, Who.SESSION),
+        Endpoint("POST", f"{one}/pause", "Stop a replay where it is", _pause, Who.SESSION, body={}, changes=True),
+        Endpoint(
+            "POST", f"{one}/resume", "Go on with a replay, as who asks", _resume, Who.SESSION, body={}, changes=True
+        ),
+        Endpoint(
+            "POST",
+            f"{one}/cancel",
+            "End a replay; what it has written stays",
+            _cancel,
+            Who.SESSION,
+            body={},
+            changes=True,
+        ),
     ]
 
 

@@ -12,7 +12,7 @@ from ottla.admin.actions import compatibility_messages
 from ottla.console.api.endpoints import Endpoint, body, need, page_of
 from ottla.console.places import Place
 from ottla.console.records.requests import object_of
-from ottla.http import HttpError, Reply, Request, json_reply
+from ottla.http import HttpError, Reply, Request, Who, json_reply
 
 __all__ = ["schema_endpoints"]
 
@@ -27,10 +27,19 @@ SCHEMA_BODY: Mapping[str, object] = {
 def schema_endpoints() -> list[Endpoint]:
     """Return the part of the table."""
     return [
-        Endpoint("GET", "/schemas", "Subjects with their latest versions: ?q=&sort=&cursor=&limit=", _subjects),
-        Endpoint("GET", "/schemas/{subject}", "One subject: versions, level, mode, who refers to it", _subject),
         Endpoint(
-            "POST", "/schemas/{subject}/check", "May a schema be the next version, and why not", _check, SCHEMA_BODY
+            "GET", "/schemas", "Subjects with their latest versions: ?q=&sort=&cursor=&limit=", _subjects, Who.SESSION
+        ),
+        Endpoint(
+            "GET", "/schemas/{subject}", "One subject: versions, level, mode, who refers to it", _subject, Who.SESSION
+        ),
+        Endpoint(
+            "POST",
+            "/schemas/{subject}/check",
+            "May a schema be the next version, and why not",
+            _check,
+            Who.SESSION,
+            body=SCHEMA_BODY,
         ),
     ]
 

@@ -18,7 +18,7 @@ from ottla.console.api.sql_queries import query_frames
 from ottla.console.places import Place
 from ottla.console.records.requests import object_of
 from ottla.console.records.scans import Frame
-from ottla.http import HttpError, Reply, Request, json_reply
+from ottla.http import HttpError, Reply, Request, Who, json_reply
 from ottla.sql import ParseError, SqlError, split_statements
 
 __all__ = ["check_masks", "sql_endpoints", "sql_frames"]
@@ -34,10 +34,14 @@ STATEMENT_BODY: Mapping[str, object] = {"statement": {"type": "string"}}
 def sql_endpoints() -> list[Endpoint]:
     """Return the part of the table."""
     return [
-        Endpoint("GET", "/sql", "Streams, tables and queries of the SQL server", _catalogue),
-        Endpoint("GET", "/sql/sources/{source}", "A stream's or table's columns", _source),
-        Endpoint("POST", "/sql/parse", "A script's statements, and what each is", _parse, STATEMENT_BODY),
-        Endpoint("POST", "/sql/read", "What LIST, SHOW, DESCRIBE or EXPLAIN says", _read, STATEMENT_BODY),
+        Endpoint("GET", "/sql", "Streams, tables and queries of the SQL server", _catalogue, Who.SESSION),
+        Endpoint("GET", "/sql/sources/{source}", "A stream's or table's columns", _source, Who.SESSION),
+        Endpoint(
+            "POST", "/sql/parse", "A script's statements, and what each is", _parse, Who.SESSION, body=STATEMENT_BODY
+        ),
+        Endpoint(
+            "POST", "/sql/read", "What LIST, SHOW, DESCRIBE or EXPLAIN says", _read, Who.SESSION, body=STATEMENT_BODY
+        ),
     ]
 
 

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 from ottla.admin import RestError, Worker
 from ottla.console.api.endpoints import Endpoint, need
 from ottla.console.places import Place
-from ottla.http import HttpError, Reply, Request, json_reply
+from ottla.http import HttpError, Reply, Request, Who, json_reply
 
 __all__ = ["streams_endpoints"]
 
@@ -26,9 +26,17 @@ def streams_endpoints() -> list[Endpoint]:
     """Return the part of the table."""
     one = "/streams/{service}/{application}"
     return [
-        Endpoint("GET", "/streams", "Services and applications of Streams, with states and lag", _services),
-        Endpoint("GET", one, "One application: topology, tasks, stores", _application),
-        Endpoint("GET", f"{one}/stores/{{store}}", "Entries of a store: ?key=&prefix=&low=&high=&from=&to=", _store),
+        Endpoint(
+            "GET", "/streams", "Services and applications of Streams, with states and lag", _services, Who.SESSION
+        ),
+        Endpoint("GET", one, "One application: topology, tasks, stores", _application, Who.SESSION),
+        Endpoint(
+            "GET",
+            f"{one}/stores/{{store}}",
+            "Entries of a store: ?key=&prefix=&low=&high=&from=&to=",
+            _store,
+            Who.SESSION,
+        ),
     ]
 
 

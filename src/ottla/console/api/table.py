@@ -48,7 +48,7 @@ from ottla.console.records.requests import new_record, object_of, scan_request
 from ottla.console.records.rows import Decoders, row_of
 from ottla.console.records.scan_processes import ScanJob
 from ottla.console.records.scans import Frame, ScanRequest, scan
-from ottla.http import HttpError, Reply, Request, StreamedReply, json_reply
+from ottla.http import HttpError, Reply, Request, StreamedReply, Who, json_reply
 from ottla.wire import Record, build_batch, iter_batch_records, iter_batches
 
 __all__ = ["Api", "scan_frames"]
@@ -67,30 +67,73 @@ class Api:
 
     def endpoints(self) -> list[Endpoint]:
         """Return the table."""
+        return [*self._shown(), *self._asked()]
+
+    def _shown(self) -> list[Endpoint]:
         topic = "/topics/{topic}"
         return [
-            Endpoint("GET", "/overview", "The verdict, key figures and what needs attention", self._overview),
-            Endpoint("GET", "/findings", "What needs attention", self._findings),
-            Endpoint("GET", "/topics", "Topics: ?q=&sort=&cursor=&limit=&internal=", self._topics),
-            Endpoint("GET", topic, "One topic, with its partitions and groups", self._topic),
-            Endpoint("GET", f"{topic}/config", "A topic's settings, with where each comes from", self._topic_config),
-            Endpoint("GET", f"{topic}/records/{{partition}}/{{offset}}", "One record, whole", self._record),
-            Endpoint("POST", f"{topic}/records", "Write a record", self._produce, RECORD_BODY, changes=True),
-            Endpoint("GET", "/groups", "Groups: ?q=&sort=&cursor=&limit=", self._groups),
-            Endpoint("GET", "/groups/{group}", "One group, with its members and partitions", self._group),
-            Endpoint("GET", "/brokers", "Brokers", self._brokers),
-            Endpoint("GET", "/brokers/{broker}/config", "A broker's settings", self._broker_config),
+            Endpoint(
+                "GET", "/overview", "The verdict, key figures and what needs attention", self._overview, Who.SESSION
+            ),
+            Endpoint("GET", "/findings", "What needs attention", self._findings, Who.SESSION),
+            Endpoint("GET", "/topics", "Topics: ?q=&sort=&cursor=&limit=&internal=", self._topics, Who.SESSION),
+            Endpoint("GET", topic, "One topic, with its partitions and groups", self._topic, Who.SESSION),
+            Endpoint(
+                "GET",
+                f"{topic}/config",
+                "A topic's settings, with where each comes from",
+                self._topic_config,
+                Who.SESSION,
+            ),
+            Endpoint(
+                "GET", f"{topic}/records/{{partition}}/{{offset}}", "One record, whole", self._record, Who.SESSION
+            ),
+            Endpoint(
+                "POST", f"{topic}/records", "Write a record", self._produce, Who.SESSION, body=RECORD_BODY, changes=True
+            ),
+            Endpoint("GET", "/groups", "Groups: ?q=&sort=&cursor=&limit=", self._groups, Who.SESSION),
+            Endpoint("GET", "/groups/{group}", "One group, with its members and partitions", self._group, Who.SESSION),
+            Endpoint("GET", "/brokers", "Brokers", self._brokers, Who.SESSION),
+            Endpoint("GET", "/brokers/{broker}/config", "A broker's settings", self._broker_config, Who.SESSION),
             Endpoint(
                 "GET",
                 "/groups/{group}/deliveries",
                 "How often a share group's records came",
                 self._deliveries,
+                Who.SESSION,
             ),
-            Endpoint("GET", "/history", "A series: ?series=&from=&to=&points=", self._history),
-            Endpoint("POST", "/scans", "Search a topic; frames as JSON lines", self._scan, SCAN_BODY),
-            Endpoint("POST", "/export", "A search's records as a file: jsonl, csv, parquet", self._export, EXPORT_BODY),
-            Endpoint("POST", "/plans", "Say what an action would change", self._plan, PLAN_BODY, changes=True),
-            Endpoint("POST", "/plans/{plan}/run", "Do what a plan says", self._run_plan, RUN_BODY, changes=True),
+            Endpoint("GET", "/history", "A series: ?series=&from=&to=&points=", self._history, Who.SESSION),
+        ]
+
+    def _asked(self) -> list[Endpoint]:
+        return [
+            Endpoint("POST", "/scans", "Search a topic; frames as JSON lines", self._scan, Who.SESSION, body=SCAN_BODY),
+            Endpoint(
+                "POST",
+                "/export",
+                "A search's records as a file: jsonl, csv, parquet",
+                self._export,
+                Who.SESSION,
+                body=EXPORT_BODY,
+            ),
+            Endpoint(
+                "POST",
+                "/plans",
+                "Say what an action would change",
+                self._plan,
+                Who.SESSION,
+                body=PLAN_BODY,
+                changes=True,
+            ),
+            Endpoint(
+                "POST",
+                "/plans/{plan}/run",
+                "Do what a plan says",
+                self._run_plan,
+                Who.SESSION,
+                body=RUN_BODY,
+                changes=True,
+            ),
             *cluster_endpoints(),
             *connect_endpoints(),
             *schema_endpoints(),
@@ -100,8 +143,16 @@ class Api:
             *traffic_endpoints(),
             *alert_endpoints(),
             *replay_endpoints(),
-            Endpoint("GET", "/audit", "The newest changes", self._audit),
-            Endpoint("POST", "/audit/{entry}/undo", "A plan that takes a change back", self._undo, {}, changes=True),
+            Endpoint("GET", "/audit", "The newest changes", self._audit, Who.SESSION),
+            Endpoint(
+                "POST",
+                "/audit/{entry}/undo",
+                "A plan that takes a change back",
+                self._undo,
+                Who.SESSION,
+                body={},
+                changes=True,
+            ),
         ]
 
     # -- what is sampled

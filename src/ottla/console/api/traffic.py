@@ -15,7 +15,7 @@ from ottla.console.figures.costs import client_costs, topic_costs
 from ottla.console.figures.lineage import Connector, lineage, named, of_topic
 from ottla.console.figures.samples import topic_figures
 from ottla.console.places import Place
-from ottla.http import HttpError, Reply, Request, json_reply
+from ottla.http import HttpError, Reply, Request, Who, json_reply
 
 __all__ = ["traffic_endpoints"]
 
@@ -75,8 +75,8 @@ def traffic_endpoints() -> list[Endpoint]:
         return _reply(place, seen.sample.at_ms, found.shown())
 
     return [
-        Endpoint("GET", "/lineage", "Who writes and who reads topics: ?topic=&q=&internal=", _lineage),
-        Endpoint("GET", "/cost", "What topics and their users cost: ?topic=&internal=", _cost),
+        Endpoint("GET", "/lineage", "Who writes and who reads topics: ?topic=&q=&internal=", _lineage, Who.SESSION),
+        Endpoint("GET", "/cost", "What topics and their users cost: ?topic=&internal=", _cost, Who.SESSION),
     ]
 
 

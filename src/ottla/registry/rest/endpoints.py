@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ottla import __version__
+from ottla.http import Who
 from ottla.registry.authorization import DENIED, Right
 from ottla.registry.core import (
     RegistryError,
@@ -46,17 +46,12 @@ from ottla.registry.core.names import DEFAULT_CONTEXT, Subject, checked, context
 from ottla.registry.core.records import AVRO
 from ottla.registry.rest.asked import Asked
 from ottla.registry.rest.bodies import metadata_of, rule_set_of, wanted_of
+from ottla.registry.rest.declaration import ONCE, Endpoint
 from ottla.registry.service import Registry
 
-__all__ = ["NOTHING", "Endpoint", "Endpoints", "Raw"]
+__all__ = ["NOTHING", "Endpoints", "Raw"]
 
-Answer = Callable[[Asked], Awaitable[Any]]
 REQUEST = "RegisterSchemaRequest"
-OF_EVERYTHING = {
-    Right.SUBJECT_COMPATIBILITY_READ: Right.GLOBAL_COMPATIBILITY_READ,
-    Right.SUBJECT_COMPATIBILITY_WRITE: Right.GLOBAL_COMPATIBILITY_WRITE,
-}
-"""What a configuration's or a mode's right is called where it is not a subject's."""
 
 
 @dataclass(frozen=True)
@@ -71,33 +66,6 @@ class _Nothing:
 
 
 NOTHING = _Nothing()
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """A method and an address, in one line what it does, and what answers it."""
-
-    method: str
-    path: str
-    summary: str
-    answer: Answer
-    right: Right | None = None
-    """What the caller needs on the path's subject; where the path has none, on everything. Lists look for themselves."""
-    in_contexts: bool = True
-    """Whether it is there for each context, too (`/contexts/.ctx/…`)."""
-
-    def check(self, asked: Asked) -> None:
-        """Raise RegistryError where the caller may not do this."""
-        if self.right is None or asked.caller.authorizer is None:
-            return
-        right, subject = self.right, None
-        if right in OF_EVERYTHING:
-            scope = asked.scope()
-            subject = scope if "subject" in asked.request.match_info else None
-            right = OF_EVERYTHING[right] if subject is None else right
-        elif right not in OF_EVERYTHING.values():
-            subject = asked.subject()
-        asked.caller.check(right, subject)
 
 
 def _readable(asked: Asked, schemas: list[StoredSchema]) -> list[StoredSchema]:
@@ -123,71 +91,243 @@ class Endpoints:
 
     def all(self) -> list[Endpoint]:
         """Return them."""
-        versions, ids = "/subjects/{subject}/versions", "/schemas/ids/{id}"
-        everything = Right.GLOBAL_COMPATIBILITY_WRITE
+        return [*self._roots_and_subjects(), *self._version_endpoints(), *self._schema_endpoints(), *self._others()]
+
+    def _roots_and_subjects(self) -> list[Endpoint]:
         return [
-            Endpoint("GET", "/", "Say that it is there.", self._root),
-            Endpoint("POST", "/", "Say that it is there.", self._root),
-            Endpoint("GET", "/subjects", "List the subjects.", self._subjects),
+            Endpoint("GET", "/", "Say that it is there.", self._root, Who.LOGGED_IN),
+            Endpoint("POST", "/", "Say that it is there.", self._root, Who.LOGGED_IN),
             Endpoint(
-                "POST", "/subjects/{subject}", "Look a schema up under a subject.", self._look_up, Right.SUBJECT_READ
+                "GET",
+                "/subjects",
+                "List the subjects.",
+                self._subjects,
+                Who.LOGGED_IN,
+                query=("subjectPrefix", "deleted", "deletedOnly", "offset", "limit"),
+                answer="Texts",
             ),
-            Endpoint("DELETE", "/subjects/{subject}", "Delete a subject.", self._delete_subject, Right.SUBJECT_DELETE),
+            Endpoint(
+                "POST",
+                "/subjects/{subject}",
+                "Look a schema up under a subject.",
+                self._look_up,
+                Who.LOGGED_IN,
+                right=Right.SUBJECT_READ,
+                query=("normalize", "format", "deleted"),
+                body="SchemaRequest",
+                answer="Schema",
+            ),
+            Endpoint(
+                "DELETE",
+                "/subjects/{subject}",
+                "Delete a subject.",
+                self._delete_subject,
+                Who.LOGGED_IN,
+                right=Right.SUBJECT_DELETE,
+                query=("permanent",),
+                answer="Numbers",
+                changes=True,
+            ),
             Endpoint(
                 "GET",
                 "/subjects/{subject}/metadata",
                 "Find a version by its metadata.",
                 self._with_metadata,
-                Right.SUBJECT_READ,
+                Who.LOGGED_IN,
+                right=Right.SUBJECT_READ,
+                query=("key", "value", "format", "deleted"),
+                answer="Schema",
             ),
-            Endpoint("GET", versions, "List the versions of a subject.", self._versions, Right.SUBJECT_READ),
-            Endpoint("POST", versions, "Register a schema under a subject.", self._register, Right.SUBJECT_WRITE),
-            Endpoint("GET", versions + "/{version}", "Show a version.", self._version, Right.SUBJECT_READ),
+        ]
+
+    def _version_endpoints(self) -> list[Endpoint]:
+        versions = "/subjects/{subject}/versions"
+        return [
             Endpoint(
-                "DELETE", versions + "/{version}", "Delete a version.", self._delete_version, Right.SUBJECT_DELETE
+                "GET",
+                versions,
+                "List the versions of a subject.",
+                self._versions,
+                Who.LOGGED_IN,
+                right=Right.SUBJECT_READ,
+                query=("deleted", "deletedOnly", "deletedAsNegative", "offset", "limit"),
+                answer="Numbers",
+            ),
+            Endpoint(
+                "POST",
+                versions,
+                "Register a schema under a subject.",
+                self._register,
+                Who.LOGGED_IN,
+                right=Right.SUBJECT_WRITE,
+                query=("normalize", "force"),
+                body="SchemaRequest",
+                answer="Registered",
+                changes=True,
+            ),
+            Endpoint(
+                "GET",
+                versions + "/{version}",
+                "Show a version.",
+                self._version,
+                Who.LOGGED_IN,
+                right=Right.SUBJECT_READ,
+                query=("format", "deleted"),
+                answer="Schema",
+            ),
+            Endpoint(
+                "DELETE",
+                versions + "/{version}",
+                "Delete a version.",
+                self._delete_version,
+                Who.LOGGED_IN,
+                right=Right.SUBJECT_DELETE,
+                query=("permanent",),
+                answer="Number",
+                changes=True,
             ),
             Endpoint(
                 "GET",
                 versions + "/{version}/schema",
                 "Show a version's schema alone.",
                 self._version_text,
-                Right.SUBJECT_READ,
+                Who.LOGGED_IN,
+                right=Right.SUBJECT_READ,
+                query=("format", "deleted"),
             ),
             Endpoint(
                 "GET",
                 versions + "/{version}/referencedby",
                 "List who refers to a version.",
                 self._referenced_by,
-                Right.SUBJECT_READ,
+                Who.LOGGED_IN,
+                right=Right.SUBJECT_READ,
+                query=("deleted", "offset", "limit"),
+                answer="Numbers",
             ),
-            Endpoint("GET", "/schemas", "List the schemas.", self._schemas),
-            Endpoint("GET", "/schemas/types", "List the formats.", self._types),
-            Endpoint("GET", ids, "Show the schema with an id.", self._by_id),
-            Endpoint("GET", ids + "/schema", "Show the schema with an id alone.", self._id_text),
-            Endpoint("GET", ids + "/subjects", "List the subjects that have an id.", self._id_subjects),
-            Endpoint("GET", ids + "/versions", "List the versions that have an id.", self._id_versions),
-            Endpoint("GET", "/schemas/guids/{guid}", "Show the schema with a GUID.", self._by_guid),
-            Endpoint("GET", "/schemas/guids/{guid}/ids", "List the ids of a GUID.", self._guid_ids),
+        ]
+
+    def _schema_endpoints(self) -> list[Endpoint]:
+        ids = "/schemas/ids/{id}"
+        return [
+            Endpoint(
+                "GET",
+                "/schemas",
+                "List the schemas.",
+                self._schemas,
+                Who.LOGGED_IN,
+                query=("subjectPrefix", "deleted", "latestOnly", "ruleType", "offset", "limit"),
+                answer="Schemas",
+            ),
+            Endpoint("GET", "/schemas/types", "List the formats.", self._types, Who.LOGGED_IN, answer="Texts"),
+            Endpoint(
+                "GET",
+                ids,
+                "Show the schema with an id.",
+                self._by_id,
+                Who.LOGGED_IN,
+                query=("subject", "format", "fetchMaxId"),
+                answer="SchemaOfId",
+            ),
+            Endpoint(
+                "GET",
+                ids + "/schema",
+                "Show the schema with an id alone.",
+                self._id_text,
+                Who.LOGGED_IN,
+                query=("subject", "format"),
+            ),
+            Endpoint(
+                "GET",
+                ids + "/subjects",
+                "List the subjects that have an id.",
+                self._id_subjects,
+                Who.LOGGED_IN,
+                query=("subject", "deleted", "offset", "limit"),
+                answer="Texts",
+            ),
+            Endpoint(
+                "GET",
+                ids + "/versions",
+                "List the versions that have an id.",
+                self._id_versions,
+                Who.LOGGED_IN,
+                query=("subject", "deleted", "offset", "limit"),
+                answer="SubjectVersions",
+            ),
+            Endpoint(
+                "GET",
+                "/schemas/guids/{guid}",
+                "Show the schema with a GUID.",
+                self._by_guid,
+                Who.LOGGED_IN,
+                query=("format",),
+                answer="SchemaOfId",
+            ),
+            Endpoint(
+                "GET",
+                "/schemas/guids/{guid}/ids",
+                "List the ids of a GUID.",
+                self._guid_ids,
+                Who.LOGGED_IN,
+                answer="ContextIds",
+            ),
+        ]
+
+    def _others(self) -> list[Endpoint]:
+        everything = Right.GLOBAL_COMPATIBILITY_WRITE
+        return [
             *self._setting_endpoints(),
             Endpoint(
-                *("POST", "/compatibility/subjects/{subject}/versions/{version}"),
+                "POST",
+                "/compatibility/subjects/{subject}/versions/{version}",
                 "Check whether a schema fits a version.",
                 self._fits_version,
-                Right.SUBJECT_COMPATIBILITY_READ,
+                Who.LOGGED_IN,
+                right=Right.SUBJECT_COMPATIBILITY_READ,
+                query=("normalize", "verbose"),
+                body="SchemaRequest",
+                answer="Compatible",
             ),
             Endpoint(
-                *("POST", "/compatibility/subjects/{subject}/versions"),
+                "POST",
+                "/compatibility/subjects/{subject}/versions",
                 "Check whether a schema may be the next version.",
                 self._fits_all,
-                Right.SUBJECT_COMPATIBILITY_READ,
+                Who.LOGGED_IN,
+                right=Right.SUBJECT_COMPATIBILITY_READ,
+                query=("normalize", "verbose"),
+                body="SchemaRequest",
+                answer="Compatible",
             ),
-            Endpoint("GET", "/contexts", "List the contexts.", self._contexts, None, False),
             Endpoint(
-                "DELETE", "/contexts/{context}", "Delete an empty context.", self._delete_context, everything, False
+                "GET",
+                "/contexts",
+                "List the contexts.",
+                self._contexts,
+                Who.LOGGED_IN,
+                tags=ONCE,
+                query=("offset", "limit"),
+                answer="Texts",
             ),
-            Endpoint("GET", "/v1/metadata/id", "Name the cluster.", self._cluster, None, False),
-            Endpoint("GET", "/v1/metadata/version", "Name the version.", self._server_version, None, False),
-            Endpoint("GET", "/v1/metadata/deployment", "Describe the deployment.", self._deployment, None, False),
+            Endpoint(
+                "DELETE",
+                "/contexts/{context}",
+                "Delete an empty context.",
+                self._delete_context,
+                Who.LOGGED_IN,
+                right=everything,
+                tags=ONCE,
+                statuses=(204,),
+                changes=True,
+            ),
+            Endpoint("GET", "/v1/metadata/id", "Name the cluster.", self._cluster, Who.LOGGED_IN, tags=ONCE),
+            Endpoint(
+                "GET", "/v1/metadata/version", "Name the version.", self._server_version, Who.LOGGED_IN, tags=ONCE
+            ),
+            Endpoint(
+                "GET", "/v1/metadata/deployment", "Describe the deployment.", self._deployment, Who.LOGGED_IN, tags=ONCE
+            ),
         ]
 
     def _setting_endpoints(self) -> list[Endpoint]:
@@ -200,30 +340,63 @@ class Endpoints:
                     f"/config{path}",
                     f"Show {whose} configuration.",
                     self._config,
-                    Right.SUBJECT_COMPATIBILITY_READ,
+                    Who.LOGGED_IN,
+                    right=Right.SUBJECT_COMPATIBILITY_READ,
+                    query=("defaultToGlobal",),
+                    answer="Config",
                 ),
                 Endpoint(
                     "PUT",
                     f"/config{path}",
                     f"Change {whose} configuration.",
                     self._set_config,
-                    Right.SUBJECT_COMPATIBILITY_WRITE,
+                    Who.LOGGED_IN,
+                    right=Right.SUBJECT_COMPATIBILITY_WRITE,
+                    body="ConfigChange",
+                    answer="ConfigAnswer",
+                    changes=True,
                 ),
                 Endpoint(
                     "DELETE",
                     f"/config{path}",
                     f"Remove {whose} configuration.",
                     self._delete_config,
-                    Right.SUBJECT_COMPATIBILITY_WRITE,
+                    Who.LOGGED_IN,
+                    right=Right.SUBJECT_COMPATIBILITY_WRITE,
+                    changes=True,
                 ),
-                Endpoint("GET", f"/mode{path}", f"Show {whose} mode.", self._mode, Right.SUBJECT_COMPATIBILITY_READ),
-                Endpoint("PUT", f"/mode{path}", f"Set {whose} mode.", self._set_mode, Right.GLOBAL_COMPATIBILITY_WRITE),
+                Endpoint(
+                    "GET",
+                    f"/mode{path}",
+                    f"Show {whose} mode.",
+                    self._mode,
+                    Who.LOGGED_IN,
+                    right=Right.SUBJECT_COMPATIBILITY_READ,
+                    query=("defaultToGlobal",),
+                    answer="Mode",
+                ),
+                Endpoint(
+                    "PUT",
+                    f"/mode{path}",
+                    f"Set {whose} mode.",
+                    self._set_mode,
+                    Who.LOGGED_IN,
+                    right=Right.GLOBAL_COMPATIBILITY_WRITE,
+                    query=("force",),
+                    body="ModeChange",
+                    answer="Mode",
+                    changes=True,
+                ),
                 Endpoint(
                     "DELETE",
                     f"/mode{path}",
                     f"Remove {whose} mode.",
                     self._delete_mode,
-                    Right.GLOBAL_COMPATIBILITY_WRITE,
+                    Who.LOGGED_IN,
+                    right=Right.GLOBAL_COMPATIBILITY_WRITE,
+                    query=("recursive",),
+                    answer="Mode",
+                    changes=True,
                 ),
             ]
         return found

@@ -7,9 +7,11 @@ from ottla.registry.examining import Examiner
 from ottla.registry.identities import Identity
 from ottla.registry.logins import Logins
 from ottla.registry.rest.forwarding import Forwarding
-from ottla.registry.rest.serving import registry_routes
+from ottla.registry.rest.serving import registry_admission, registry_dialect, registry_routes
+from ottla.registry.rest.watching import Watching
 from ottla.registry.service import Registry
 from ottla.registry.settings import Address, RegistrySettings, own_host
+from ottla.service import Limits, guard_of, server_of
 
 __all__ = ["Instance"]
 
@@ -32,13 +34,26 @@ class Instance:
 
         Raises ConfigError, KafkaError, RegistryError, and OSError where an address is taken.
         """
+        settings = self.settings
         try:
             await self._logins.start()
             await self.registry.start()
-            self._server = HttpServer(
-                registry_routes(self.registry, self._forwarding, self._logins),
-                request_seconds_max=REQUEST_SECONDS_MAX,
-                body_bytes_max=self.settings.body_bytes_max,
+            watching, dialect = (
+                Watching(self.registry),
+                registry_dialect(Limits(settings.body_bytes_max, REQUEST_SECONDS_MAX)),
+            )
+            self._server = server_of(
+                registry_routes(self.registry, self._forwarding, watching, dialect),
+                guard_of(
+                    registry_admission(self._logins, watching),
+                    listeners=[each.host for each in settings.listeners],
+                    advertised=[settings.host_name],
+                    hosts=settings.hosts,
+                    origins=settings.cors.origins,
+                    is_protected=settings.is_protected,
+                ),
+                dialect,
+                headers=settings.cors.headers if settings.cors.origins else None,
             )
             for each in self.settings.listeners:
                 tls = self.settings.tls if each.scheme == "https" else None

@@ -94,65 +94,20 @@ _SCHEMAS: dict[str, Json] = {
     "Compatible": _object(("is_compatible",), is_compatible=_FLAG, messages=_TEXTS),
     "Cluster": _ANYTHING,
 }
-_PAGE = ("offset", "limit")
 _QUERY: dict[str, Json] = {
     **dict.fromkeys(("offset", "limit"), _NUMBER),
     **dict.fromkeys(("format", "subject", "subjectPrefix", "ruleType", "referenceFormat"), _TEXT),
     **dict.fromkeys(("key", "value"), _TEXTS),
 }
 """Parameters that are no flags."""
-_VERSION, _ID = "/subjects/{subject}/versions/{version}", "/schemas/ids/{id}"
-_LISTED: Json = {"type": "array", "items": _to("Schema")}
-Facts = tuple[tuple[str, ...], str, Json]
-_FACTS: dict[tuple[str, str], Facts] = {
-    ("GET", "/subjects"): (("subjectPrefix", "deleted", "deletedOnly", *_PAGE), "", _TEXTS),
-    ("POST", "/subjects/{subject}"): (("normalize", "format", "deleted"), "SchemaRequest", _to("Schema")),
-    ("DELETE", "/subjects/{subject}"): (("permanent",), "", _NUMBERS),
-    ("GET", "/subjects/{subject}/metadata"): (("key", "value", "format", "deleted"), "", _to("Schema")),
-    ("GET", "/subjects/{subject}/versions"): (
-        ("deleted", "deletedOnly", "deletedAsNegative", *_PAGE),
-        "",
-        _NUMBERS,
-    ),
-    ("POST", "/subjects/{subject}/versions"): (("normalize", "force"), "SchemaRequest", _to("Registered")),
-    ("GET", _VERSION): (("format", "deleted"), "", _to("Schema")),
-    ("DELETE", _VERSION): (("permanent",), "", _NUMBER),
-    ("GET", _VERSION + "/schema"): (("format", "deleted"), "", {}),
-    ("GET", _VERSION + "/referencedby"): (("deleted", *_PAGE), "", _NUMBERS),
-    ("GET", "/schemas"): (("subjectPrefix", "deleted", "latestOnly", "ruleType", *_PAGE), "", _LISTED),
-    ("GET", "/schemas/types"): ((), "", _TEXTS),
-    ("GET", _ID): (("subject", "format", "fetchMaxId"), "", _to("SchemaOfId")),
-    ("GET", _ID + "/schema"): (("subject", "format"), "", {}),
-    ("GET", _ID + "/subjects"): (("subject", "deleted", *_PAGE), "", _TEXTS),
-    ("GET", _ID + "/versions"): (("subject", "deleted", *_PAGE), "", {"type": "array", "items": _to("SubjectVersion")}),
-    ("GET", "/schemas/guids/{guid}"): (("format",), "", _to("SchemaOfId")),
-    ("GET", "/schemas/guids/{guid}/ids"): ((), "", {"type": "array", "items": _to("ContextId")}),
-    ("POST", "/compatibility/subjects/{subject}/versions/{version}"): (
-        ("normalize", "verbose"),
-        "SchemaRequest",
-        _to("Compatible"),
-    ),
-    ("POST", "/compatibility/subjects/{subject}/versions"): (
-        ("normalize", "verbose"),
-        "SchemaRequest",
-        _to("Compatible"),
-    ),
-    ("GET", "/contexts"): (_PAGE, "", _TEXTS),
-    ("DELETE", "/contexts/{context}"): ((), "", {}),
-    **{
-        fact: found
-        for path in ("", "/{subject}")
-        for fact, found in (
-            (("GET", f"/config{path}"), (("defaultToGlobal",), "", _to("Config"))),
-            (("PUT", f"/config{path}"), ((), "ConfigChange", _to("ConfigAnswer"))),
-            (("DELETE", f"/config{path}"), ((), "", {})),
-            (("GET", f"/mode{path}"), (("defaultToGlobal",), "", _to("Mode"))),
-            (("PUT", f"/mode{path}"), (("force",), "ModeChange", _to("Mode"))),
-            (("DELETE", f"/mode{path}"), (("recursive",), "", _to("Mode"))),
-        )
-    },
+_ANSWERS: dict[str, Json] = {
+    "": {},
+    "Texts": _TEXTS,
+    "Number": _NUMBER,
+    "Numbers": _NUMBERS,
+    **{f"{name}s": {"type": "array", "items": _to(name)} for name in ("Schema", "SubjectVersion", "ContextId")},
 }
-"""What each endpoint takes as parameters and as a body, and what it answers."""
+"""What is answered that has no schema of its own."""
 
 
 def openapi_document(endpoints: Iterable[Endpoint]) -> Json:
@@ -169,34 +124,34 @@ def openapi_document(endpoints: Iterable[Endpoint]) -> Json:
 
 
 def _operation(endpoint: Endpoint) -> Json:
-    query, body, answer = _FACTS.get((endpoint.method, endpoint.path), ((), "", {}))
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": _NUMBER if name == "id" else _TEXT}
         for name in re.findall(r"{(\w+)}", endpoint.path)
     ]
-    parameters += [{"name": name, "in": "query", "schema": _QUERY.get(name, _FLAG)} for name in query]
+    parameters += [{"name": name, "in": "query", "schema": _QUERY.get(name, _FLAG)} for name in endpoint.query]
     words = re.sub(r"[{}/]+", "_", endpoint.path).strip("_") or "root"
     found: Json = {
         "operationId": f"{endpoint.method.lower()}_{words}",
         "summary": endpoint.summary,
         "parameters": parameters,
         "responses": {
-            "204" if endpoint.path == "/contexts/{context}" else "200": _answer(answer, endpoint),
+            **{str(status): _answer(status, endpoint) for status in endpoint.statuses},
             **{str(status): _refused(status) for status in _WORDS if status >= 400},
         },
     }
-    if body:
+    if isinstance(endpoint.body, str):
         found["requestBody"] = {
             "required": True,
-            "content": {each: {"schema": _to(body)} for each in (V1, "application/json")},
+            "content": {each: {"schema": _to(endpoint.body)} for each in (V1, "application/json")},
         }
     return found
 
 
-def _answer(answer: Json, endpoint: Endpoint) -> Json:
-    found: Json = {"description": _WORDS[200]}
-    if endpoint.path != "/contexts/{context}":
-        found["content"] = {V1: {"schema": answer}}
+def _answer(status: int, endpoint: Endpoint) -> Json:
+    found: Json = {"description": _WORDS[status]}
+    if status != 204:
+        name = endpoint.answer
+        found["content"] = {V1: {"schema": _ANSWERS[name] if name in _ANSWERS else _to(name)}}
     return found
 
 

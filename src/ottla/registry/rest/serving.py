@@ -7,109 +7,116 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import lru_cache
 
+from ottla import service
 from ottla.base import OttlaError
-from ottla.http import HttpError, Reply, Request, Route, json_reply
+from ottla.http import HttpError, Reply, Request, Route, Who, json_reply
 from ottla.registry.authorization import Caller
 from ottla.registry.core import RegistryError
 from ottla.registry.core.errors import store_failed
 from ottla.registry.logins import Logins
 from ottla.registry.rest.asked import Asked
-from ottla.registry.rest.endpoints import NOTHING, Endpoint, Endpoints, Raw
+from ottla.registry.rest.declaration import ONCE, Endpoint, check
+from ottla.registry.rest.endpoints import NOTHING, Endpoints, Raw
 from ottla.registry.rest.forwarding import Forwarding
 from ottla.registry.rest.openapi import openapi_replies
 from ottla.registry.rest.watching import Watching
 from ottla.registry.service import ElsewhereError, Registry
+from ottla.service import Dialect, Limits, jersey_words, routes_of
 
-__all__ = ["registry_routes"]
+__all__ = ["registry_admission", "registry_dialect", "registry_endpoints", "registry_routes"]
 
 log = logging.getLogger(__name__)
 Handle = Callable[[Request], Awaitable[Reply]]
 V1, PLAIN = "application/vnd.schemaregistry.v1+json", "application/json"
 TYPES = (V1, "application/vnd.schemaregistry+json", PLAIN, "application/octet-stream")
 TEXT = "text/plain"
+PRINCIPAL = "principal"
+"""Under this name a request has who asks."""
 ACCEPTED_MAX = 256
 """Headers `Accept` whose meaning is remembered: a client sends the same one with every request."""
 
 
-def registry_routes(registry: Registry, forwarding: Forwarding, logins: Logins) -> list[Route]:
-    """Return all routes of an instance."""
-    serving = _Serving(registry, forwarding, logins)
-    endpoints = Endpoints(registry).all()
-    routes = [Route(each.method, each.path, serving.route(each)) for each in endpoints]
-    watching = Watching(registry)
-    routes += [
-        Route("GET", "/metrics", serving.guarded(watching.metrics)),
-        *(Route("GET", path, watching.health) for path in ("/health", "/healthz", "/_health")),
-        Route("GET", "/master_available", watching.primary),
-        *(Route("GET", path, serving.guarded(handle)) for path, handle in openapi_replies(endpoints)),
+def registry_dialect(limits: Limits) -> Dialect:
+    """Return what every address of a registry has, as Confluent's."""
+    return Dialect(TYPES, _told, limits, has_slashes=True, strangers=Who.LOGGED_IN)
+
+
+def watching_endpoints(watching: Watching) -> list[service.Endpoint[Handle]]:
+    """Return the addresses for who watches an instance."""
+    found = [service.Endpoint("GET", "/metrics", "Numbers for Prometheus.", watching.metrics, Who.LOGGED_IN)]
+    found += [
+        service.Endpoint("GET", path, "Say whether it is well.", watching.health, Who.ANYONE, statuses=(200, 503))
+        for path in ("/health", "/healthz", "/_health")
     ]
-    serving.count = watching.count
-    contexts = [each for each in endpoints if each.in_contexts]
-    routes += [Route(each.method, _in_context(each.path), serving.route(each)) for each in contexts]
-    routes += [replace(each, path=f"{each.path}/") for each in routes if not each.path.endswith("/")]
-    known = sorted({each.path for each in routes})
-    routes += [Route("*", path, serving.refusal(405, "HTTP 405 Method Not Allowed")) for path in known]
-    return [*routes, Route("*", "/{rest:.*}", serving.refusal(404, "HTTP 404 Not Found"))]
+    primary = "Say whether there is a primary, as Karapace does."
+    return [*found, service.Endpoint("GET", "/master_available", primary, watching.primary, Who.ANYONE)]
 
 
-def _in_context(path: str) -> str:
-    return "/contexts/{prefix_context}" + path
+def registry_endpoints(registry: Registry, watching: Watching) -> tuple[list[Endpoint], list[service.Endpoint[Handle]]]:
+    """Return the addresses of the interface, those in contexts among them, and those beside it."""
+    endpoints = Endpoints(registry).all()
+    beside = watching_endpoints(watching)
+    beside += [
+        service.Endpoint("GET", path, "This interface in OpenAPI's words.", handle, Who.LOGGED_IN)
+        for path, handle in openapi_replies(endpoints)
+    ]
+    return [*endpoints, *(_in_context(each) for each in endpoints if not each.tags & ONCE)], beside
+
+
+def registry_routes(registry: Registry, forwarding: Forwarding, watching: Watching, dialect: Dialect) -> list[Route]:
+    """Return all routes of an instance."""
+    serving = _Serving(registry, forwarding, watching)
+    endpoints, beside = registry_endpoints(registry, watching)
+    handles = {(each.method, each.path): serving.route(each) for each in endpoints}
+    handles |= {(each.method, each.path): each.handle for each in beside}
+    return routes_of([*endpoints, *beside], dialect, lambda each: handles[each.method, each.path])
+
+
+def registry_admission(logins: Logins, watching: Watching) -> Callable[[Request], Reply | None]:
+    """Return what a guard asks of each request; who asks is kept in the request."""
+
+    def admit(request: Request) -> Reply | None:
+        principal = logins.principal(request)
+        if principal is not None:
+            request[PRINCIPAL] = principal
+            return None
+        watching.count(request.method, 401)
+        reply = _error(401, 401, "Unauthorized", V1)
+        return replace(reply, headers={"WWW-Authenticate": logins.challenge}) if logins.challenge else reply
+
+    return admit
+
+
+def _in_context(endpoint: Endpoint) -> Endpoint:
+    return replace(endpoint, path="/contexts/{prefix_context}" + endpoint.path)
 
 
 class _Serving:
-    def __init__(self, registry: Registry, forwarding: Forwarding, logins: Logins) -> None:
-        self._registry, self._forwarding, self._logins = registry, forwarding, logins
-        self.count: Callable[[str, int], None] = lambda method, status: None
-
-    def guarded(self, handle: Handle) -> Handle:
-        """Return what answers only to who may ask."""
-
-        async def answer(request: Request) -> Reply:
-            return self._unknown(request) or await handle(request)
-
-        return answer
-
-    def refusal(self, status: int, words: str) -> Handle:
-        async def answer(request: Request) -> Reply:
-            return self._unknown(request) or _error(status, status, words, V1)
-
-        return answer
+    def __init__(self, registry: Registry, forwarding: Forwarding, watching: Watching) -> None:
+        self._registry, self._forwarding, self._watching = registry, forwarding, watching
 
     def route(self, endpoint: Endpoint) -> Handle:
         async def answer(request: Request) -> Reply:
-            principal = self._logins.principal(request)
-            reply = self._refused() if principal is None else await self._answered(endpoint, request, principal)
-            self.count(request.method, reply.status)
+            reply = await self._answered(endpoint, request)
+            self._watching.count(request.method, reply.status)
             return reply
 
         return answer
 
-    def _unknown(self, request: Request) -> Reply | None:
-        return self._refused() if self._logins.principal(request) is None else None
-
-    def _refused(self) -> Reply:
-        reply = _error(401, 401, "Unauthorized", V1)
-        return (
-            replace(reply, headers={"WWW-Authenticate": challenge}) if (challenge := self._logins.challenge) else reply
-        )
-
-    async def _answered(self, endpoint: Endpoint, request: Request, principal: str) -> Reply:
+    async def _answered(self, endpoint: Endpoint, request: Request) -> Reply:
         kind = _accepted(request.headers.get("Accept") or "*/*", endpoint.path.endswith("/schema"))
         if kind is None:
             return _error(406, 406, "HTTP 406 Not Acceptable", V1)
         data = await request.read() if request.body_exists else b""
-        named = request.headers.get("Content-Type")
-        if data and named is not None and request.content_type not in TYPES:
-            return _error(415, 415, "HTTP 415 Unsupported Media Type", kind)
-        caller = Caller(principal, request.remote or "", self._registry.authorizer)
+        caller = Caller(request[PRINCIPAL], request.remote or "", self._registry.authorizer)
         asked = Asked(request, data, self._registry.state, caller)
 
         async def here() -> Reply:
-            return _reply(await endpoint.answer(asked), kind)
+            return _reply(await endpoint.handle(asked), kind)
 
         try:
             try:
-                endpoint.check(asked)
+                check(endpoint, asked)
                 return await here()
             except ElsewhereError:
                 return await self._forwarding.answered(request, data, here)
@@ -129,6 +136,11 @@ def _reply(answer: object, kind: str) -> Reply:
     if isinstance(answer, Raw):
         return Reply(answer.text.encode(), kind)
     return json_reply(answer, content_type=V1 if kind == TEXT else kind)
+
+
+def _told(error: HttpError) -> Reply:
+    """A refusal of the server's, before an address is asked."""
+    return _error(error.status, error.error_code, jersey_words(error), V1)
 
 
 def _error(status: int, code: int, words: str, kind: str) -> Reply:

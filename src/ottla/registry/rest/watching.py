@@ -50,14 +50,17 @@ class Watching:
         return text_reply("\n".join(lines) + "\n", content_type=CONTENT_TYPE)
 
     async def health(self, request: Request) -> Reply:
-        """Return 200 where this instance follows the topic and knows the primary, 503 else, and both in words."""
+        """Return 200 where this instance follows the topic and knows the primary, 503 else, and both in words.
+
+        It is asked without a login, and so it names nobody.
+        """
         store, election = self._registry.store, self._registry.election
         well = store.is_followed and election.primary is not None
         found = {
             "status": "well" if well else "unwell",
             "follows_topic": store.is_followed,
             "is_primary": election.is_primary,
-            "primary": None if election.primary is None else election.primary.url,
+            "primary_known": election.primary is not None,
         }
         return json_reply(found, status=200 if well else 503)
 

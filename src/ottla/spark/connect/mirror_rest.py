@@ -14,8 +14,6 @@ from ottla.spark.connect.worker import RestPlace, shown, why_not, with_ports
 __all__ = ["MirrorRest"]
 
 HERE = rest.Address("127.0.0.1", 0)
-MARGIN_S = 5.0
-"""How much longer the server waits than the interface, which knows what the worker is at."""
 
 
 class MirrorRest:
@@ -63,7 +61,8 @@ class MirrorRest:
                     await server.listen(each.host, each.port, settings.tls if each.is_secure else None)
             if self._is_internal and not open_to_users:
                 forward = _refused
-            await self._server(herders, settings, forward, ("main", "admin")).listen(self._here.host, self._here.port)
+            here = replace(settings, listeners=(self._here,))
+            await self._server(herders, here, forward, ("main", "admin")).listen(self._here.host, self._here.port)
         except OSError as error:
             await self.close()
             raise ConnectError(why_not(error, settings, self._config.properties)) from error
@@ -78,7 +77,7 @@ class MirrorRest:
         routes: list[Route] = []
         for flow, herder in herders:
             routes += rest.service_routes(herder, settings, forward=forward, parts=parts, prefix=flow.path)
-        server = HttpServer(routes, request_seconds_max=settings.request_seconds_max + MARGIN_S)
+        server = rest.rest_server(routes, settings)
         self._servers.append(server)
         return server
 

@@ -254,10 +254,11 @@ class ConnectWorker:
         if not addresses:
             return
         secure = any(each.is_secure for each in addresses)
-        self._metrics = MetricsService(herder, lambda: self.runner)
+        settings = rest.rest_settings(self.config.properties)
+        self._metrics = MetricsService(herder, lambda: self.runner, addresses, settings)
         try:
             tls = serving_context(rest.https_properties(self.config.properties)) if secure else None
-            ports = await self._metrics.listen(addresses, tls)
+            ports = await self._metrics.listen(tls)
         except OSError as error:
             raise ConnectError(f"{name}: cannot listen on {', '.join(self.config[name])}: {error.strerror}") from error
         self.metrics_urls = [

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from ottla.connect import Herder, Plugins, decisions, rest, storage
 from ottla.connect.tasks.metrics import PLUGIN
-from ottla.http import HttpServer, Reply, Request, Route, json_reply, text_reply
+from ottla.http import Reply, Request, Who, everybody, json_reply, text_reply
+from ottla.service import Dialect, Endpoint, guard_of, routes_of, server_of
 from ottla.spark.connect.runner import SparkTaskRunner
 
 __all__ = ["MeasuredHerder", "MetricsService", "group_of", "metrics_text"]
@@ -137,16 +138,38 @@ class MeasuredHerder(Herder, Protocol):
 class MetricsService:
     """`/metrics`, `/livez`, `/readyz` and `/healthz` of a worker, on the addresses of `ottla.http.listeners`."""
 
-    def __init__(self, herder: MeasuredHerder, runner: Callable[[], SparkTaskRunner]) -> None:
-        self._herder, self._runner = herder, runner
-        routes = [Route("GET", "/metrics", self._metrics), Route("GET", "/livez", _alive)]
-        self._server = HttpServer([*routes, *(Route("GET", path, self._ready) for path in ("/readyz", "/healthz"))])
+    def __init__(
+        self,
+        herder: MeasuredHerder,
+        runner: Callable[[], SparkTaskRunner],
+        addresses: Sequence[rest.Address] = (),
+        settings: rest.RestSettings | None = None,
+    ) -> None:
+        """`settings` are those of the worker's interface, whose names it is asked under, too."""
+        self._herder, self._runner, self._addresses = herder, runner, tuple(addresses)
+        guard = guard_of(
+            everybody,
+            listeners=[each.host for each in self._addresses],
+            advertised=settings.advertised if settings is not None else (),
+            hosts=settings.hosts if settings is not None else (),
+            is_protected=bool(addresses) and all(each.is_secure for each in addresses),
+        )
+        self._server = server_of(routes_of(self.endpoints(), Dialect(), lambda each: each.handle), guard, Dialect())
 
-    async def listen(
-        self, addresses: Iterable[rest.Address], tls: Callable[[], ssl.SSLContext] | None = None
-    ) -> list[int]:
-        """Serve some addresses and return their ports, HTTPS with `tls`; raises OSError where one is taken."""
-        return [await self._server.listen(each.host, each.port, tls if each.is_secure else None) for each in addresses]
+    def endpoints(self) -> list[Endpoint[Callable[[Request], Awaitable[Reply]]]]:
+        """Return every address."""
+        return [
+            Endpoint("GET", "/metrics", "Metrics for Prometheus", self._metrics, Who.LOGGED_IN),
+            Endpoint("GET", "/livez", "Whether the worker runs", _alive, Who.ANYONE),
+            Endpoint("GET", "/readyz", "Whether the worker runs tasks", self._ready, Who.ANYONE, statuses=(200, 503)),
+            Endpoint("GET", "/healthz", "Whether the worker runs tasks", self._ready, Who.ANYONE, statuses=(200, 503)),
+        ]
+
+    async def listen(self, tls: Callable[[], ssl.SSLContext] | None = None) -> list[int]:
+        """Serve the addresses and return their ports, HTTPS with `tls`; raises OSError where one is taken."""
+        return [
+            await self._server.listen(each.host, each.port, tls if each.is_secure else None) for each in self._addresses
+        ]
 
     async def close(self) -> None:
         """Stop serving."""

@@ -1,8 +1,8 @@
 """A `StreamsService` over HTTP: its applications listed, added by name, paused, resumed, ended and looked into.
 
 What can be added lies on this machine already: a request names it, and never carries code. Whoever may ask can have it run,
-so an address that others reach is served by HTTPS and to logins alone. A page in somebody's browser cannot ask: what changes
-anything is no form's request, and a name that was made to lead here (DNS rebinding) is no address of this service.
+so an address that others reach is served by HTTPS and to logins alone. A page in somebody's browser cannot ask: the guard
+of every service refuses its origin, its forms, and a name that was made to lead here (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -12,25 +12,17 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from functools import partial
+from typing import Protocol
 
 from ottla.base import ConfigError, KafkaError, OttlaError
-from ottla.http import (
-    HttpError,
-    Reply,
-    Request,
-    Route,
-    host_of,
-    is_loopback,
-    is_of_another_page,
-    json_reply,
-    text_reply,
-)
+from ottla.http import HttpError, Reply, Request, Who, is_loopback, json_reply, text_reply
+from ottla.service import Endpoint
 from ottla.spark.continuous.applications import StreamsService, short_facts
 from ottla.spark.streams.run import StreamsApplication
-from ottla.spark.streams.web import PROMETHEUS, application_routes, metrics_text
+from ottla.spark.streams.web import PROMETHEUS, SMALL, application_endpoints, metrics_text
 from ottla.spark.streams.web_door import Door
-from ottla.spark.streams.web_server import ThreadedServer
+from ottla.spark.streams.web_server import Handle, ThreadedServer
 from ottla.streams import StreamsSettings, Topology
 
 __all__ = ["Catalogue", "ServiceServer", "check_door"]
@@ -70,11 +62,10 @@ class ServiceServer:
         """Listen; raises ConfigError for a door that is too open, OSError where the address is taken."""
         check_door(door)
         self._service, self._catalogue = service, catalogue
-        self._is_local = is_loopback(door.host)
         self._ids: dict[str, str] = {}
         """By name, the `application.id` under which it was added."""
         self._adding = threading.Lock()
-        self._server = ThreadedServer(self._routes(), door.host, door.port, tls=door.tls, logins=door.logins)
+        self._server = ThreadedServer(self.endpoints(), door)
         self.port, self.url = self._server.port, self._server.url
 
     def close(self) -> None:
@@ -91,31 +82,26 @@ class ServiceServer:
 
     # -- routes
 
-    def _routes(self) -> Iterator[Route]:
-        yield Route("GET", "/health", self._health)
-        for route in (
-            Route("GET", "/", self._status),
-            Route("GET", "/metrics", self._metrics),
-            Route("GET", "/applications", self._list),
-            Route("POST", "/applications", self._add),
-            Route("GET", "/applications/{name}", self._show),
-            Route("DELETE", "/applications/{name}", self._end),
-            Route("PUT", "/applications/{name}/pause", self._pause),
-            Route("PUT", "/applications/{name}/resume", self._resume),
-            *application_routes("/applications/{name}", self._of),
-        ):
-            yield Route(route.method, route.path, self._at_home(route.handle))
-
-    def _at_home(self, handle: Callable[[Request], Any]) -> Callable[[Request], Any]:
-        async def answer(request: Request) -> Reply:
-            if self._is_local and not is_loopback(host_of(request.headers)):
-                raise HttpError(421, "this service is asked at a loopback address, and by no other name")
-            if request.method not in ("GET", "HEAD") and is_of_another_page(request.headers):
-                raise HttpError(403, "a page of another origin may not change anything here")
-            reply: Reply = await handle(request)
-            return reply
-
-        return answer
+    def endpoints(self) -> Iterator[Endpoint[Handle]]:
+        """Yield every address."""
+        one = "/applications/{name}"
+        yield Endpoint("GET", "/health", "Whether the hosts run", self._health, Who.ANYONE, statuses=(200, 503))
+        yield Endpoint("GET", "/", "States and lags of all", self._status, Who.LOGGED_IN)
+        yield Endpoint("GET", "/metrics", "Metrics for Prometheus", self._metrics, Who.LOGGED_IN)
+        yield Endpoint("GET", "/applications", "Those that run, and those that may be added", self._list, Who.LOGGED_IN)
+        yield Endpoint(
+            *("POST", "/applications", "Start one that lies here", self._add, Who.LOGGED_IN),
+            body="Name",
+            statuses=(201, 400, 404, 409, 422),
+            changes=True,
+            limits=SMALL,
+        )
+        yield Endpoint("GET", one, "One application", self._show, Who.LOGGED_IN, statuses=(200, 404))
+        change = partial(Endpoint[Handle], who=Who.LOGGED_IN, statuses=(200, 404, 409), changes=True, limits=SMALL)
+        yield change("DELETE", one, "End one", self._end)
+        yield change("PUT", f"{one}/pause", "Pause one", self._pause)
+        yield change("PUT", f"{one}/resume", "Have a paused one go on", self._resume)
+        yield from application_endpoints(one, self._of)
 
     def _of(self, request: Request) -> StreamsApplication:
         name = request.match_info["name"]

@@ -451,7 +451,7 @@ class StreamsApplication:
         from ottla.spark.streams.web import ApplicationServer, door_of
 
         door = door_of(self.settings)
-        self._server = ApplicationServer(self, door.host, door.port, tls=door.tls, logins=door.logins)
+        self._server = ApplicationServer(self, door.host, door.port, tls=door.tls, logins=door.logins, hosts=door.hosts)
 
     def _open_client(self) -> BlockingClient:
         if self._shared is not None:

@@ -14,18 +14,17 @@ from ottla.http import (
     HttpError,
     Reply,
     Request,
-    Route,
-    host_of,
+    Who,
     is_loopback,
-    is_of_another_page,
     json_reply,
     text_reply,
 )
+from ottla.service import Endpoint, Limits
 from ottla.spark.continuous.metrics import prometheus_lines
 from ottla.spark.streams.plain_values import key_of_text, plain
 from ottla.spark.streams.state.store_tables import LAST
 from ottla.spark.streams.web_door import Door, door_of
-from ottla.spark.streams.web_server import ThreadedServer
+from ottla.spark.streams.web_server import Handle, ThreadedServer
 
 if TYPE_CHECKING:
     from ottla.spark.continuous.metrics import Metric
@@ -39,7 +38,7 @@ __all__ = [
     "ApplicationServer",
     "Door",
     "ShownApplication",
-    "application_routes",
+    "application_endpoints",
     "door_of",
     "lookup",
     "metrics_text",
@@ -47,6 +46,8 @@ __all__ = [
 
 LIMIT_DEFAULT = 1000
 BODY_LETTERS_MAX = 10_000
+SMALL = Limits(body_bytes=4 * BODY_LETTERS_MAX, seconds=120.0)
+"""Of requests that change anything."""
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 _METRICS = (
     ("rows", "counter", "ottla_streams_rows_total", "Records read."),
@@ -181,23 +182,38 @@ class ApplicationServer:
         *,
         tls: Callable[[], ssl.SSLContext] | None = None,
         logins: BasicLogins | None = None,
+        hosts: Iterable[str] = (),
     ) -> None:
         """Listen; raises OSError where the address is taken.
 
         With `tls`, which gives the context of the next connection, by HTTPS; with `logins` to these alone, but for health.
         """
         self._application = application
-        self._is_local = is_loopback(host)
-        self._may_change = self._is_local or (tls is not None and logins is not None)
-        own = [Route("GET", "/health", self._health), Route("GET", "/status", self._status)]
-        own += [Route("GET", "/metrics", self._metrics), Route("POST", "/promote", self._promote)]
-        looks = application_routes("", lambda _request: application)
-        self._server = ThreadedServer([*own, *looks], host, port, tls=tls, logins=logins)
+        self._may_change = is_loopback(host) or (tls is not None and logins is not None)
+        self._server = ThreadedServer(self.endpoints(), Door(host, port, tls, logins, tuple(hosts)))
         self.port, self.url = self._server.port, self._server.url
 
     def close(self) -> None:
         """Stop listening."""
         self._server.close()
+
+    def endpoints(self) -> list[Endpoint[Handle]]:
+        """Return every address."""
+        promote = "Change the mode of execution"
+        return [
+            Endpoint("GET", "/health", "Whether it runs", self._health, Who.ANYONE, statuses=(200, 503)),
+            Endpoint("GET", "/status", "State, queries and lag", self._status, Who.LOGGED_IN),
+            Endpoint("GET", "/metrics", "Metrics for Prometheus", self._metrics, Who.LOGGED_IN),
+            Endpoint(
+                *("POST", "/promote", promote, self._promote, Who.LOGGED_IN),
+                right="from other machines: HTTPS and a login",
+                body="Promotion",
+                statuses=(200, 400, 403, 409, 504),
+                changes=True,
+                limits=SMALL,
+            ),
+            *application_endpoints("", lambda _request: self._application),
+        ]
 
     async def _status(self, _request: Request) -> Reply:
         return json_reply(self._application.status())
@@ -207,14 +223,10 @@ class ApplicationServer:
         return json_reply({"state": str(state)}, status=200 if state.is_running_or_rebalancing else 503)
 
     async def _promote(self, request: Request) -> Reply:
-        """Change the mode of execution; for this machine, or by HTTPS and with a login, and for no other site's page."""
+        """Change the mode of execution; for this machine, or by HTTPS and with a login."""
         if not self._may_change:
             words = "from other machines the mode is changed by HTTPS and with http.listener.logins.file alone"
             raise HttpError(403, words)
-        if self._is_local and not is_loopback(host_of(request.headers)):
-            raise HttpError(421, "what changes anything is asked at a loopback address, and by no other name")
-        if is_of_another_page(request.headers):
-            raise HttpError(403, "a page of another origin may not change anything here")
         to, dry_run = await _wanted_mode(request)
         try:
             found = await asyncio.to_thread(lambda: self._application.promote(to, dry_run=dry_run))
@@ -245,7 +257,7 @@ async def _wanted_mode(request: Request) -> tuple[str, bool]:
     return to, dry_run
 
 
-def application_routes(prefix: str, of: Callable[[Request], ShownApplication]) -> Iterator[Route]:
+def application_endpoints(prefix: str, of: Callable[[Request], ShownApplication]) -> Iterator[Endpoint[Handle]]:
     """Yield what is asked of the application that `of` finds for a request: its topology and its stores."""
 
     async def topology(request: Request) -> Reply:
@@ -266,10 +278,11 @@ def application_routes(prefix: str, of: Callable[[Request], ShownApplication]) -
         asked = {**request.query, "key": request.match_info["key"]}
         return await _looked_up(of(request), request.match_info["store"], asked)
 
-    yield Route("GET", f"{prefix}/topology", topology)
-    yield Route("GET", f"{prefix}/stores", stores)
-    yield Route("GET", f"{prefix}/stores/{{store}}", store)
-    yield Route("GET", f"{prefix}/stores/{{store}}/keys/{{key}}", key)
+    one, query = f"{prefix}/stores/{{store}}", ("prefix", "low", "high", "from", "to", "as_of", "reverse", "limit")
+    yield Endpoint("GET", f"{prefix}/topology", "Its plan", topology, Who.LOGGED_IN)
+    yield Endpoint("GET", f"{prefix}/stores", "Stores that may be looked into", stores, Who.LOGGED_IN)
+    yield Endpoint("GET", one, "Entries of a store", store, Who.LOGGED_IN, query=("key", *query))
+    yield Endpoint("GET", f"{one}/keys/{{key}}", "The value of a key", key, Who.LOGGED_IN, query=query)
 
 
 async def _looked_up(application: ShownApplication, name: str, asked: dict[str, str]) -> Reply:

@@ -13,10 +13,11 @@ from ottla.config import parse_properties
 from ottla.http import BasicLogins, serving_context
 from ottla.streams import StreamsSettings
 
-__all__ = ["Door", "door_of"]
+__all__ = ["HOSTS", "Door", "door_of"]
 
 LISTENER = "http.listener"
 LOGINS = "http.listener.logins.file"
+HOSTS = "http.listener.hosts"
 HOST = "127.0.0.1"
 _ADDRESS = re.compile(r"(?:(https?)://)?(?:(\[[0-9a-f:%.]+\]|[^/\[\]]*):)?([0-9]+)/?", re.IGNORECASE)
 
@@ -29,6 +30,8 @@ class Door:
     port: int
     tls: Callable[[], ssl.SSLContext] | None
     logins: BasicLogins | None
+    hosts: tuple[str, ...] = ()
+    """Further names under which it is asked."""
 
 
 def door_of(settings: StreamsSettings) -> Door:
@@ -41,8 +44,9 @@ def door_of(settings: StreamsSettings) -> Door:
     if not is_secure and settings.http_tls.get("ssl.client.auth", "none").lower() != "none":
         text = "ssl.client.auth cannot be kept: clients show certificates by https://… alone"
         raise ConfigError(LISTENER, listener, text)
+    hosts = tuple(each.strip() for each in (settings[HOSTS] or "").split(",") if each.strip())
     host = (found[2] or HOST).removeprefix("[").removesuffix("]")
-    return Door(host, int(found[3]), _tls(settings) if is_secure else None, _logins(settings[LOGINS]))
+    return Door(host, int(found[3]), _tls(settings) if is_secure else None, _logins(settings[LOGINS]), hosts)
 
 
 def _tls(settings: StreamsSettings) -> Callable[[], ssl.SSLContext]:

@@ -3,44 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 import threading
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from ottla.http import BasicLogins, HttpServer, Reply, Request, Route, StreamedReply, json_reply
+from ottla.http import Reply, Request, StreamedReply, json_reply
+from ottla.service import Dialect, Endpoint, basic_admission, guard_of, routes_of, server_of
+from ottla.spark.streams.web_door import HOSTS, Door
 
-__all__ = ["HEALTH", "ThreadedServer"]
+__all__ = ["DIALECT", "Handle", "ThreadedServer"]
 
 Handle = Callable[[Request], Awaitable[Reply | StreamedReply]]
-HEALTH = "/health"
-"""The path that is answered without a login."""
+DIALECT = Dialect()
 START_SECONDS_MAX = 10.0
 
 
 class ThreadedServer:
-    """Serves routes until `close`."""
+    """Serves endpoints until `close`."""
 
-    def __init__(
-        self,
-        routes: Iterable[Route],
-        host: str,
-        port: int,
-        *,
-        tls: Callable[[], ssl.SSLContext] | None = None,
-        logins: BasicLogins | None = None,
-    ) -> None:
-        """Listen; raises OSError where the address is taken.
+    def __init__(self, endpoints: Iterable[Endpoint[Handle]], door: Door) -> None:
+        """Listen where the door says; raises OSError where the address is taken.
 
-        With `tls`, which gives the context of the next connection, by HTTPS; with `logins` to these alone, but for health.
+        With the door's `tls`, which gives the context of the next connection, by HTTPS; with its `logins` to these alone,
+        but for health.
         """
-        self._logins = logins
+        host, port, tls = door.host, door.port, door.tls
         self._loop = asyncio.new_event_loop()
-        guarded = (
-            each if each.path == HEALTH else replace(each, handle=self._behind_logins(each.handle)) for each in routes
+        guard = guard_of(
+            basic_admission(door.logins, _refused),
+            listeners=[host],
+            hosts=door.hosts,
+            is_protected=door.tls is not None or door.logins is not None,
+            hosts_key=HOSTS,
         )
-        self._server = HttpServer(guarded)
+        self._server = server_of(routes_of(endpoints, DIALECT, lambda each: each.handle), guard, DIALECT)
         self._thread = threading.Thread(target=self._loop.run_forever, name="ottla-http", daemon=True)
         self._thread.start()
         try:
@@ -63,13 +60,7 @@ class ThreadedServer:
     def _run(self, call: Callable[[], Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(call(), self._loop).result(START_SECONDS_MAX)
 
-    def _behind_logins(self, handle: Handle) -> Handle:
-        async def answer(request: Request) -> Reply | StreamedReply:
-            if self._logins is not None and not self._logins.admit(request.headers.get("Authorization")):
-                refused = json_reply(
-                    {"error_code": 401, "message": "A name and its password are asked for."}, status=401
-                )
-                return replace(refused, headers={"WWW-Authenticate": 'Basic realm="ottla"'})
-            return await handle(request)
 
-        return answer
+def _refused() -> Reply:
+    refused = json_reply({"error_code": 401, "message": "A name and its password are asked for."}, status=401)
+    return replace(refused, headers={"WWW-Authenticate": 'Basic realm="ottla"'})

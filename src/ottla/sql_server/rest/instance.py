@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from ottla.http import HttpServer, Reply, Request, Route, SocketRoute
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from ottla.http import HttpServer, Reply, Request, Route, Socket, SocketRoute, Who
 from ottla.registry import Logins
+from ottla.service import Dialect, Endpoint, Limits, guard_of, routes_of, server_of, socket_route
 from ottla.sql_server.command_topic import CommandTimeoutError
 from ottla.sql_server.connectors import Connectors
 from ottla.sql_server.errors import BAD_STATEMENT, COMMAND_TIMEOUT, StatementError
@@ -12,7 +16,7 @@ from ottla.sql_server.rest.bodies import json_object, statement_body
 from ottla.sql_server.rest.facts import Facts
 from ottla.sql_server.rest.inserts import Inserts
 from ottla.sql_server.rest.queries import Queries
-from ottla.sql_server.rest.serving import Serving, answer
+from ottla.sql_server.rest.serving import EARLY, Handle, Serving, admission, answer, sql_dialect
 from ottla.sql_server.rest.socket_queries import SocketQueries
 from ottla.sql_server.server import SqlServer
 from ottla.sql_server.settings import Address, ServerSettings
@@ -21,6 +25,9 @@ from ottla.sql_server.statements import Asked, Statements
 __all__ = ["Instance"]
 
 REQUEST_SECONDS_MAX = 120.0
+SocketHandle = Callable[[Request, Socket], Awaitable[None]]
+_WELL = (200, 503)
+_STATUS, _PROPERTY = "/status/{type}/{entity:.+}/{action}", "/is_valid_property/{name}"
 
 
 class Instance:
@@ -33,16 +40,28 @@ class Instance:
         self._outside = Outside(settings.connect_url, settings.registry_url)
         self._statements = Statements(self.server, Connectors(self._outside))
         self._logins = Logins(settings.access)
+        self._serving, self._queries = Serving(self.server), Queries(self.server)
+        self._sockets = SocketQueries(self.server, self._queries)
         self._http: HttpServer | None = None
 
     async def start(self) -> None:
         """Replay the commands, and answer. Raises ConfigError, KafkaError, SqlError, and OSError for a taken address."""
+        settings = self.settings
         try:
             await self._logins.start()
-            self._http = HttpServer(
-                self.routes(),
-                request_seconds_max=REQUEST_SECONDS_MAX,
-                body_bytes_max=self.settings.limits.request_bytes,
+            dialect = sql_dialect(Limits(settings.limits.request_bytes, REQUEST_SECONDS_MAX))
+            self._http = server_of(
+                self._routes(dialect),
+                guard_of(
+                    admission(self._logins),
+                    listeners=[each.host for each in settings.listeners],
+                    advertised=[settings.advertised],
+                    hosts=settings.host_names,
+                    origins=settings.cors.origins,
+                    is_protected=settings.is_protected,
+                ),
+                dialect,
+                headers=settings.cors.headers if settings.cors.origins else None,
                 http2=True,
             )
             for each in self.settings.listeners:
@@ -63,42 +82,51 @@ class Instance:
         await self._outside.close()
         await self.server.close()
 
-    def routes(self) -> list[Route | SocketRoute]:
-        """Return every address."""
-        serving = Serving(self.server, self._logins)
-        facts, queries, inserts = Facts(self.server, serving), Queries(self.server), Inserts(self.server)
-        open_ = {
-            "/": facts.root,
-            "/info": facts.info,
-            "/healthcheck": facts.health,
-            "/chc/live": facts.alive,
-            "/chc/ready": facts.alive,
-            "/v1/metadata": facts.metadata,
-            "/v1/metadata/id": facts.metadata,
-        }
-        asked = {
-            "/status": facts.statuses,
-            "/status/{type}/{entity:.+}/{action}": facts.status,
-            "/clusterStatus": facts.cluster,
-            "/is_valid_property/{name}": facts.valid_property,
-            "/metrics": facts.metrics,
-        }
-        given = {
-            "/ksql": self._ksql,
-            "/ksql/terminate": self._terminate,
-            "/query": queries.query,
-            "/query-stream": queries.query_stream,
-            "/close-query": queries.close,
-            "/inserts-stream": inserts.stream,
-        }
+    def endpoints(self) -> tuple[list[Endpoint[Handle]], list[Endpoint[SocketHandle]]]:
+        """Return every address: those that are asked, and WebSockets."""
+        facts, queries, inserts = Facts(self.server, self._serving), self._queries, Inserts(self.server)
+        found: list[Endpoint[Handle]] = [
+            Endpoint("GET", "/", "Lead to /info.", facts.root, Who.LOGGED_IN, statuses=(307,), tags=EARLY),
+            Endpoint("GET", "/info", "Name the server and its cluster.", facts.info, Who.LOGGED_IN, tags=EARLY),
+            Endpoint(
+                "GET", "/healthcheck", "Whether it is well.", facts.health, Who.ANYONE, statuses=_WELL, tags=EARLY
+            ),
+            Endpoint("GET", "/chc/live", "Whether it runs.", facts.alive, Who.ANYONE, tags=EARLY),
+            Endpoint("GET", "/chc/ready", "Whether it answers.", facts.alive, Who.ANYONE, statuses=_WELL, tags=EARLY),
+            Endpoint("GET", "/v1/metadata", "Name the cluster.", facts.metadata, Who.LOGGED_IN, tags=EARLY),
+            Endpoint("GET", "/v1/metadata/id", "Name the cluster.", facts.metadata, Who.LOGGED_IN, tags=EARLY),
+            Endpoint("GET", "/status", "States of all commands.", facts.statuses, Who.LOGGED_IN),
+            Endpoint("GET", _STATUS, "A command's state.", facts.status, Who.LOGGED_IN, statuses=(200, 404)),
+            Endpoint("GET", "/clusterStatus", "This server, and its queries' lags.", facts.cluster, Who.LOGGED_IN),
+            Endpoint("GET", _PROPERTY, "Whether SET may name it.", facts.valid_property, Who.LOGGED_IN),
+            Endpoint("GET", "/metrics", "Numbers for Prometheus.", facts.metrics, Who.LOGGED_IN),
+        ]
         if self.settings.is_headless:
-            given = {}
-        sockets = SocketQueries(self.server, queries, self._logins)
+            return found, []
+        change = partial(Endpoint[Handle], "POST", who=Who.LOGGED_IN, changes=True)
+        found += [
+            change("/ksql", "Carry statements out.", self._ksql, body="Statements"),
+            change("/ksql/terminate", "End the cluster, and its topics.", self._terminate, body="Terminate"),
+            Endpoint("POST", "/query", "Rows of a query.", queries.query, Who.LOGGED_IN, body="Query"),
+            Endpoint("POST", "/query-stream", "Rows of a query.", queries.query_stream, Who.LOGGED_IN, body="Query"),
+            change("/close-query", "End a push query.", queries.close, body="QueryId"),
+            change("/inserts-stream", "Write rows, line by line.", inserts.stream, body="Rows"),
+        ]
+        socket: Endpoint[SocketHandle] = Endpoint(
+            "GET",
+            "/ws/query",
+            "Rows of a query, by WebSocket.",
+            self._sockets.handle,
+            Who.LOGGED_IN,
+            query=("request",),
+        )
+        return found, [socket]
+
+    def _routes(self, dialect: Dialect) -> list[Route | SocketRoute]:
+        asked, sockets = self.endpoints()
         return [
-            *([] if self.settings.is_headless else [SocketRoute("/ws/query", sockets.handle, sockets.admit)]),
-            *(Route("GET", path, serving.open(handle)) for path, handle in open_.items()),
-            *(Route("GET", path, serving.guarded(handle)) for path, handle in asked.items()),
-            *(Route("POST", path, serving.guarded(handle)) for path, handle in given.items()),
+            *(socket_route(each, self._sockets.admit) for each in sockets),
+            *routes_of(asked, dialect, self._serving.bind),
         ]
 
     async def _ksql(self, request: Request) -> Reply:

@@ -7,19 +7,29 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ottla.base import KafkaError, OttlaError
-from ottla.http import Reply, Request, StreamedReply, json_reply
+from ottla.http import FORM, HttpError, Reply, Request, StreamedReply
 from ottla.registry import Logins
+from ottla.service import Dialect, Endpoint, Limits
 from ottla.sql import SqlError
 from ottla.sql.answers import compact_text
 from ottla.sql_server.errors import BAD_STATEMENT, SERVER_ERROR, SHUTTING_DOWN, UNAUTHORIZED, StatementError
 from ottla.sql_server.server import SqlServer
 from ottla.sql_server.turns import TOO_LARGE
 
-__all__ = ["V1", "Handle", "Serving", "answer", "utf8"]
+__all__ = ["EARLY", "V1", "Handle", "Serving", "admission", "answer", "sql_dialect", "utf8"]
 
 log = logging.getLogger(__name__)
 V1, PLAIN = "application/vnd.ksql.v1+json", "application/json"
+TYPES = (V1, "application/vnd.ksqlapi.delimited.v1", PLAIN, FORM)
+"""Types of bodies; a form's, since ksqlDB's own documentation asks with `curl -d`. No browser may send that."""
+EARLY = frozenset({"early"})
+"""The tag of what is answered before the server is ready."""
 Handle = Callable[[Request], Awaitable[Reply | StreamedReply]]
+
+
+def sql_dialect(limits: Limits) -> Dialect:
+    """Return what every address of a server has, as ksqlDB's."""
+    return Dialect(TYPES, error_body, limits)
 
 
 def answer(request: Request, value: Any, status: int = 200) -> Reply:
@@ -34,30 +44,42 @@ def utf8(text: str) -> bytes:
     return text.encode(errors="replace")
 
 
+def admission(logins: Logins) -> Callable[[Request], Reply | None]:
+    """Return what a guard asks of each request."""
+
+    def admit(request: Request) -> Reply | None:
+        if logins.principal(request) is not None:
+            return None
+        refused = answer(request, StatementError(UNAUTHORIZED, "You are not authenticated.").body(), 401)
+        return Reply(refused.body, refused.content_type, 401, {"WWW-Authenticate": logins.challenge})
+
+    return admit
+
+
+def error_body(error: HttpError) -> Reply:
+    """Return a refusal of the server's, before an address is asked, as ksqlDB's clients read it."""
+    told = StatementError(error.error_code if error.error_code > 999 else error.error_code * 100, error.message)
+    return Reply(utf8(compact_text(told.body())), V1, error.status)
+
+
 class Serving:
     """Makes handlers of endpoints."""
 
-    def __init__(self, server: SqlServer, logins: Logins) -> None:
-        self._server, self._logins = server, logins
+    def __init__(self, server: SqlServer) -> None:
+        self._server = server
         self.requests = 0
         self.errors = 0
 
-    def open(self, handle: Handle) -> Handle:
-        """Return what answers everybody."""
-        return self._answering(handle)
+    def bind(self, endpoint: Endpoint[Handle]) -> Handle:
+        """Return what answers an endpoint's requests, once this server is ready unless the endpoint is there before."""
+        handle = endpoint.handle
 
-    def guarded(self, handle: Handle) -> Handle:
-        """Return what answers only to who may ask, once this server is ready."""
-
-        async def admitted(request: Request) -> Reply | StreamedReply:
-            if self._logins.principal(request) is None:
-                refused = answer(request, StatementError(UNAUTHORIZED, "You are not authenticated.").body(), 401)
-                return Reply(refused.body, refused.content_type, 401, {"WWW-Authenticate": self._logins.challenge})
+        async def when_ready(request: Request) -> Reply | StreamedReply:
             if not self._server.is_ready:
                 raise StatementError(SHUTTING_DOWN, "The server is shutting down, or is not ready yet")
             return await handle(request)
 
-        return self._answering(admitted)
+        return self._answering(handle if endpoint.tags & EARLY else when_ready)
 
     def _answering(self, handle: Handle) -> Handle:
         async def answered(request: Request) -> Reply | StreamedReply:
@@ -80,8 +102,3 @@ class Serving:
             return answer(request, found.body(), found.status)
 
         return answered
-
-
-async def missing(request: Request) -> Reply:
-    """Answer for an address that is none."""
-    return json_reply(StatementError(40400, f"Not found: {request.path}").body(), status=404)

@@ -12,8 +12,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from ottla.base import OttlaError
-from ottla.http import HttpError, Request, Socket, is_of_another_page
-from ottla.registry import Logins
+from ottla.http import HttpError, Request, Socket
 from ottla.sql.answers import RowWriter
 from ottla.sql.commands.entities import schema_info
 from ottla.sql.tree import statements as s
@@ -31,15 +30,11 @@ REQUEST_BYTES_MAX = 64 << 10
 class SocketQueries:
     """Answers queries over sockets."""
 
-    def __init__(self, server: SqlServer, queries: Queries, logins: Logins) -> None:
-        self._server, self._queries, self._logins = server, queries, logins
+    def __init__(self, server: SqlServer, queries: Queries) -> None:
+        self._server, self._queries = server, queries
 
-    def admit(self, request: Request) -> None:
-        """Refuse who may not ask, and pages of other servers, by raising HttpError."""
-        if is_of_another_page(request.headers):
-            raise HttpError(403, "A page of another server may not ask: a browser's login is not for it")
-        if self._logins.principal(request) is None:
-            raise HttpError(401, "You are not authenticated.")
+    def admit(self, _request: Request) -> None:
+        """Raise HttpError while the server takes nothing."""
         if not self._server.is_ready:
             raise HttpError(503, "The server is shutting down, or is not ready yet")
 

@@ -1,0 +1,42 @@
+"""What an address of the registry is, and the right that a caller needs for it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from ottla import service
+from ottla.registry.authorization import Right
+from ottla.registry.rest.asked import Asked
+
+__all__ = ["ONCE", "Endpoint", "check"]
+
+Answer = Callable[[Asked], Awaitable[Any]]
+OF_EVERYTHING = {
+    Right.SUBJECT_COMPATIBILITY_READ: Right.GLOBAL_COMPATIBILITY_READ,
+    Right.SUBJECT_COMPATIBILITY_WRITE: Right.GLOBAL_COMPATIBILITY_WRITE,
+}
+"""What a configuration's or a mode's right is called where it is not a subject's."""
+
+
+Endpoint: TypeAlias = service.Endpoint[Answer]
+"""An address of the registry; its right is one of `Right`, on the path's subject, on everything where the path has none.
+
+Lists, which have no right of their own, look for themselves.
+"""
+ONCE = frozenset({"once"})
+"""The tag of what is not there for each context, too (`/contexts/.ctx/…`)."""
+
+
+def check(endpoint: Endpoint, asked: Asked) -> None:
+    """Raise RegistryError where the caller may not do this."""
+    if not endpoint.right or asked.caller.authorizer is None:
+        return
+    right, subject = Right(endpoint.right), None
+    if right in OF_EVERYTHING:
+        scope = asked.scope()
+        subject = scope if "subject" in asked.request.match_info else None
+        right = OF_EVERYTHING[right] if subject is None else right
+    elif right not in OF_EVERYTHING.values():
+        subject = asked.subject()
+    asked.caller.check(right, subject)

@@ -1,0 +1,51 @@
+"""The guard of a service by its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from urllib.parse import urlsplit
+
+from ottla.http import BasicLogins, Guard, Reply, Request, everybody, known_hosts
+
+__all__ = ["HOSTS_KEY", "basic_admission", "guard_of", "hosts_of"]
+
+HOSTS_KEY = "ottla.http.hosts"
+
+
+def hosts_of(properties: Mapping[str, str], key: str = HOSTS_KEY) -> tuple[str, ...]:
+    """Return the names that an operator lists."""
+    return tuple(each.strip() for each in properties.get(key, "").split(",") if each.strip())
+
+
+def guard_of(
+    admit: Callable[[Request], Reply | None],
+    *,
+    listeners: Iterable[str],
+    is_protected: bool,
+    advertised: Iterable[str] = (),
+    hosts: Iterable[str] = (),
+    origins: Iterable[str] = (),
+    hosts_key: str = HOSTS_KEY,
+) -> Guard:
+    """Return a service's guard.
+
+    `listeners` are the hosts that it listens on, `advertised` the hosts or URLs that others are told, `hosts` what the
+    operator adds; `is_protected` says whether every address has a login or TLS.
+    """
+    own = [*listeners, *(_host(each) for each in advertised)]
+    return Guard(admit, known_hosts(own, hosts, is_protected=is_protected), tuple(origins), hosts_key)
+
+
+def _host(address: str) -> str:
+    return (urlsplit(address).hostname or "") if "://" in address else address
+
+
+def basic_admission(logins: BasicLogins | None, refused: Callable[[], Reply]) -> Callable[[Request], Reply | None]:
+    """Return what admits by names and passwords, everybody where there are none; `refused` is the answer to others."""
+    if logins is None:
+        return everybody
+
+    def admit(request: Request) -> Reply | None:
+        return None if logins.admit(request.headers.get("Authorization")) else refused()
+
+    return admit
