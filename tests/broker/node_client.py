@@ -34,12 +34,13 @@ def run(test: Callable[[], Coroutine[Any, Any, None]], seconds: float = 100) -> 
     asyncio.run(asyncio.wait_for(test(), seconds))
 
 
-async def start_node(folder: Path, *settings: str, disk: Any = None, clock: Any = None) -> Node:
-    """Start a node with its data in `folder`, on a free port; `disk` and `clock` in place of the machine's."""
+async def start_node(folder: Path, *settings: str, disk: Any = None, clock: Any = None, offload: Any = None) -> Node:
+    """Start a node with its data in `folder`, on a free port; `disk`, `clock` and `offload` in place of the machine's."""
     config = BrokerConfig.load(
         overrides=["listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={folder}", *settings], environment={}
     )
-    node = Node(config, disk or OsDisk(), TcpNetwork(), clock or SystemClock(), SystemRandom(), ThreadsAndProcess())
+    offload = offload or ThreadsAndProcess()
+    node = Node(config, disk or OsDisk(), TcpNetwork(), clock or SystemClock(), SystemRandom(), offload)
     await node.start()
     return node
 
@@ -52,9 +53,11 @@ def parts(node: Node) -> Services:
 
 
 @asynccontextmanager
-async def running_node(folder: Path, *settings: str, disk: Any = None, clock: Any = None) -> AsyncIterator[NodeClient]:
+async def running_node(
+    folder: Path, *settings: str, disk: Any = None, clock: Any = None, offload: Any = None
+) -> AsyncIterator[NodeClient]:
     """Start a node, connect to it, and stop it cleanly at the end."""
-    node = await start_node(folder, *settings, disk=disk, clock=clock)
+    node = await start_node(folder, *settings, disk=disk, clock=clock, offload=offload)
     try:
         client = await NodeClient.connect(node)
         yield client

@@ -11,8 +11,13 @@ from tests.broker.node_client import NodeClient, batch, run, running_node
 
 
 def deletion(before: int, timeout_ms: int = 20_000) -> DeleteRecordsRequest:
-    partition = DeleteRecordsPartition(partition_index=0, offset=before)
-    return DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=[partition])], timeout_ms=timeout_ms)
+    return deletions(before, timeout_ms=timeout_ms)
+
+
+def deletions(*before: int, timeout_ms: int = 20_000) -> DeleteRecordsRequest:
+    """Name the partition once for each offset."""
+    partitions = [DeleteRecordsPartition(partition_index=0, offset=each) for each in before]
+    return DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=partitions)], timeout_ms=timeout_ms)
 
 
 async def replicated(client: NodeClient) -> FakeFollower:
@@ -35,6 +40,23 @@ def test_a_deletion_is_answered_when_every_living_copy_has_deleted(tmp_path: Pat
             await follower.fetch("t", 3, log_start_offset=2)
             result = (await client.receive(deletion(2), 2)).topics[0].partitions[0]
             assert (result.error_code, result.low_watermark) == (0, 2)
+            follower.client.close()
+
+    run(test)
+
+
+def test_a_partition_that_is_named_twice_is_answered_twice_and_its_follower_goes_on(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            follower = await replicated(client)
+            client.send(deletions(1, 2), 2)
+            fetched = await follower.fetch("t", 3)
+            while fetched.log_start_offset < 2:
+                fetched = await follower.fetch("t", 3)
+            await follower.fetch("t", 3, log_start_offset=2)
+            results = (await client.receive(deletions(1, 2), 2)).topics[0].partitions
+            assert [(each.error_code, each.low_watermark) for each in results] == [(0, 2), (0, 2)]
+            assert (await follower.fetch("t", 3, log_start_offset=2)).error_code == 0
             follower.client.close()
 
     run(test)

@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ottla.base import ErrorCode
+from ottla.broker import ThreadsAndProcess
 from ottla.wire import Codec, build_mode, iter_batches, iter_records, stamp_batch
 from tests.broker.hooked_disk import HookedDisk, full
-from tests.broker.node_client import NOW_MS, NodeClient, batch, run, running_node
+from tests.broker.node_client import NOW_MS, NodeClient, batch, parts, run, running_node
+from tests.broker.test_admin_configs import alter
 from tests.waiting import until_async
 
+TOPIC_RESOURCE = 2
 WEEK_MS = 7 * 86_400_000
 
 
@@ -70,6 +75,81 @@ def test_a_topic_with_a_codec_of_its_own_recompresses(tmp_path: Path) -> None:
             answer = await client.fetch("t", 0)
             assert [header.codec for header, _ in iter_batches(answer.records)] == [Codec.ZSTD, Codec.ZSTD]
             assert await values(client, "t") == [*sent, b"last"]
+
+    run(test)
+
+
+class _SlowProcess(ThreadsAndProcess):
+    """Begins what goes to the worker process when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def process(self, call: Callable[..., Any], /, *args: object) -> Any:
+        self.begun.set()
+        await self.go_on.wait()
+        return await super().process(call, *args)
+
+
+def test_a_topic_that_goes_back_to_its_producers_codecs_takes_what_is_being_recompressed(tmp_path: Path) -> None:
+    async def test() -> None:
+        offload = _SlowProcess()
+        async with running_node(tmp_path, offload=offload) as client:
+            await client.create("t", compression_type="zstd")
+            request = client.produce_request("t", batch(b"a" * 100))
+            request.topic_data[0].partition_data += (
+                client.produce_request("t", batch(b"b")).topic_data[0].partition_data
+            )
+            client.send(request, 12)
+            await offload.begun.wait()
+            other = await NodeClient.connect(client.node)
+            assert (await alter(other, TOPIC_RESOURCE, "t", ("compression.type", 0, "producer")))[0] == 0
+            offload.go_on.set()
+            answer = await client.receive(request, 12)
+            assert [each.error_code for each in answer.responses[0].partition_responses] == [0, 0]
+            other.close()
+
+    run(test)
+
+
+@pytest.mark.parametrize("bad_first", [True, False])
+def test_a_bad_batch_does_not_refuse_a_good_one_of_the_same_partition(tmp_path: Path, bad_first: bool) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            await client.create("t", compression_type="zstd")
+            request: Any = client.produce_request("t", batch(b"good"))
+            good = request.topic_data[0].partition_data[0]
+            bad = bytearray(batch(b"bad"))
+            bad[-1] ^= 1
+            other = client.produce_request("t", bytes(bad)).topic_data[0].partition_data[0]
+            request.topic_data[0].partition_data[:] = [other, good] if bad_first else [good, other]
+            answer = await client.ask(request, 12)
+            codes = [each.error_code for each in answer.responses[0].partition_responses]
+            expected = [int(ErrorCode.CORRUPT_MESSAGE), 0]
+            assert codes == (expected if bad_first else expected[::-1])
+            assert await values(client, "t") == [b"good"]
+
+    run(test)
+
+
+@pytest.mark.timeout(60)
+def test_a_flush_that_has_just_ended_holds_up_nobody(tmp_path: Path) -> None:
+    """One that was done, but whose callbacks had not run, was awaited for ever without letting them run."""
+
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            await client.create("t", flush_messages="1")
+            partition = parts(client.node).partitions.get("t", 0)
+            assert partition is not None
+            for number in range(30):
+                produced = asyncio.ensure_future(client.produce("t", batch(b"%d" % number), acks=1))
+                waiting = []
+                while not produced.done():
+                    waiting.append(asyncio.ensure_future(partition.quiet()))
+                    await asyncio.sleep(0)
+                await asyncio.gather(*waiting)
+                assert produced.result().error_code == 0
 
     run(test)
 

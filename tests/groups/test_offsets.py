@@ -148,6 +148,16 @@ def test_a_later_commit_outlives_the_transaction_before_it() -> None:
     assert found is not None and found.offset == 3
 
 
+def test_an_offset_that_is_only_pending_in_a_transaction_is_deleted_too() -> None:
+    world = World()
+    world.commit(5)
+    offsets = world.shard.offsets.put(GROUP, "u", 0, committed(6, 10), ProducerId(7))
+    partitions = [OffsetDeleteRequestPartition(partition_index=0)]
+    request = OffsetDeleteRequest(group_id=GROUP, topics=[OffsetDeleteRequestTopic(name="u", partitions=partitions)])
+    decision = groups.delete_offsets(world.group(), offsets, request)
+    assert len(decision.records) == 1, "a tombstone, which takes what is pending with it"
+
+
 def test_a_tombstone_takes_what_is_pending_with_it() -> None:
     offsets = NO_OFFSETS.put("g", "t", 0, committed(2, 11), ProducerId(7)).remove("g", "t", 0)
     assert offsets == NO_OFFSETS

@@ -24,6 +24,7 @@ from ottla.transactions import (
     describe,
     end_transaction,
     expired,
+    fence,
     initialise,
     list_transactions,
     unknown_states,
@@ -335,6 +336,38 @@ def test_a_rotation_survives_that_the_level_is_lowered_and_the_coordinator_moves
     assert world.found is not None
     assert (world.found.producer_id, world.found.epoch) == (101, 0)
     world.add(after, client=0)
+
+
+def test_a_producer_whose_last_epoch_timed_out_goes_on_with_a_new_producer_id() -> None:
+    world = World()
+    producer = begun(world)
+    world.put(epoch=ProducerEpoch(32766))
+    last = producer._replace(epoch=ProducerEpoch(32766))
+    assert world.found is not None
+    world.do(Decision(Outcome(), (fence(world.found, world.context),)))
+    world.complete()
+    assert world.end(last, commit=False) == Outcome(ErrorCode.NONE, ProducerId(101), ProducerEpoch(0))
+    assert world.end(last, commit=False) == Outcome(ErrorCode.NONE, ProducerId(101), ProducerEpoch(0))
+    assert refusal(lambda: world.end(last, commit=True)) is ErrorCode.INVALID_TXN_STATE
+
+
+@pytest.mark.parametrize("ends", ["by time", "by its producer"])
+def test_a_transaction_with_the_very_last_epoch_ends_and_its_producer_gets_a_new_id(ends: str) -> None:
+    """Earlier versions let producers go on with it, so logs have such transactions."""
+    world = World()
+    producer = begun(world)
+    world.put(epoch=ProducerEpoch(32767))
+    last = producer._replace(epoch=ProducerEpoch(32767))
+    assert world.found is not None
+    if ends == "by time":
+        world.do(Decision(Outcome(), (fence(world.found, world.context),)))
+    else:
+        assert world.end(last, commit=True) == Outcome(ErrorCode.NONE, ProducerId(101), ProducerEpoch(0))
+    assert world.reloaded().state.get("a") is not None
+    assert (world.found.epoch, world.found.client_version) == (32767, 0), "its marker may have the records' epoch"
+    world.complete()
+    assert world.init().epoch in (0, 1)
+    assert world.found.producer_id == 101
 
 
 def test_only_the_producer_itself_ends_its_transaction() -> None:

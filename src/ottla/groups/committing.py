@@ -144,7 +144,7 @@ def commit_refused(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommi
 
 
 def delete_offsets(group: Group | None, offsets: Offsets, request: OffsetDeleteRequest) -> Decision:
-    """Decide about an OffsetDelete: what members subscribe to stays."""
+    """Decide about an OffsetDelete: what members subscribe to stays. Offsets pending in a transaction go, too."""
     try:
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
@@ -160,11 +160,15 @@ def delete_offsets(group: Group | None, offsets: Offsets, request: OffsetDeleteR
         records += [
             offset_tombstone(request.group_id, topic.name, index)
             for index in indexes
-            if not is_used and offsets.get(request.group_id, topic.name, index) is not None
+            if not is_used and _has_any(offsets, request.group_id, topic.name, index)
         ]
         partitions = [OffsetDeleteResponsePartition(partition_index=each, error_code=int(code)) for each in indexes]
         topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
     return Decision(tuple(records), OffsetDeleteResponse(topics=topics))
+
+
+def _has_any(offsets: Offsets, group_id: str, topic: str, index: int) -> bool:
+    return offsets.get(group_id, topic, index) is not None or offsets.is_pending(group_id, topic, index)
 
 
 def offset_tombstones(offsets: Offsets, group_id: str) -> list[Record]:

@@ -59,11 +59,28 @@ def _end_second(
         is_valid = epoch == found.epoch
     if not is_valid:
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    if found.status.is_at_rest and found.epoch >= EPOCH_MAX:
+        _as_before(found, commit=commit)
+        return _rotated(found, context)
     if found.status.is_ending or (asks_again and found.status is not Status.ONGOING):
         return Decision(_as_before(found, commit=commit)._replace(producer_id=found.producer_id, epoch=found.epoch))
     if found.status is Status.ONGOING or not commit:  # an abort may come before anything was added
         return _prepare(found, context, commit=commit, client_version=SECOND_PROTOCOL)
     raise KafkaError(ErrorCode.INVALID_TXN_STATE)
+
+
+def _rotated(found: Transaction, context: DecisionContext) -> Decision:
+    """Give the producer of an ended transaction a new id: no client may have the last epoch, after which none comes."""
+    producer_id = context.take_producer_id()
+    rotated = replace(
+        found,
+        producer_id=producer_id,
+        previous_producer_id=found.producer_id,
+        epoch=ProducerEpoch(0),
+        last_epoch=NO_EPOCH,
+        updated_ms=context.now_ms,
+    )
+    return Decision(Outcome(ErrorCode.NONE, producer_id, ProducerEpoch(0)), (rotated,))
 
 
 def _as_before(found: Transaction, *, commit: bool) -> Outcome:
@@ -81,12 +98,13 @@ def _prepare(found: Transaction, context: DecisionContext, *, commit: bool, clie
     if client_version >= SECOND_PROTOCOL:
         if found.is_epoch_exhausted:
             next_producer_id = context.take_producer_id()
-        epoch, last_epoch = ProducerEpoch(found.epoch + 1), found.epoch
+        epoch, last_epoch = ProducerEpoch(min(found.epoch + 1, EPOCH_MAX)), found.epoch
+    is_bumped = client_version >= SECOND_PROTOCOL and epoch > found.epoch
     ending = _ending(
         replace(found, epoch=epoch, last_epoch=last_epoch, next_producer_id=next_producer_id),
         context,
         commit=commit,
-        client_version=client_version,
+        client_version=client_version if is_bumped else 0,
     )
     if client_version < SECOND_PROTOCOL:
         return Decision(Outcome(), (ending,))
@@ -108,10 +126,18 @@ def _ending(found: Transaction, context: DecisionContext, *, commit: bool, clien
 
 
 def fence(found: Transaction, context: DecisionContext) -> Transaction:
-    """Return an open transaction as it is aborted against its producer's will: with an epoch that nobody has."""
+    """Return an open transaction as it is aborted against its producer's will: with an epoch that nobody has.
+
+    Earlier versions let a producer go on with the last epoch. Its transaction ends with that epoch, by a marker of the first
+    protocol, which may have the epoch of the records.
+    """
     assert found.status is Status.ONGOING
-    is_second = context.version >= SECOND_PROTOCOL
-    fenced = replace(found, epoch=ProducerEpoch(found.epoch + 1), last_epoch=found.epoch if is_second else NO_EPOCH)
+    is_second = context.version >= SECOND_PROTOCOL and found.epoch < EPOCH_MAX
+    fenced = replace(
+        found,
+        epoch=ProducerEpoch(min(found.epoch + 1, EPOCH_MAX)),
+        last_epoch=found.epoch if is_second else NO_EPOCH,
+    )
     return _ending(fenced, context, commit=False, client_version=SECOND_PROTOCOL if is_second else 0)
 
 

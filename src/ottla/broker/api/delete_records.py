@@ -102,6 +102,8 @@ def _answer_later(
     services = context.services
 
     def look() -> None:
+        if wait.done:  # a partition that is named twice looks twice
+            return
         for each in waiting:
             assert each.partition is not None
             each.low_watermark = _low_watermark(context, each.partition)

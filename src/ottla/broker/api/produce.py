@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition, WireError
 from ottla.broker.coordinators.transaction_admission import Admission, Admitted, Writer, admit
@@ -33,6 +33,7 @@ from ottla.wire import (
     BATCH_OVERHEAD,
     Attributes,
     BatchHeader,
+    Codec,
     Message,
     Produce,
     ProducedPartition,
@@ -64,6 +65,9 @@ ATTRIBUTES_LOW_BYTE: Final = 22
 _Known = Mapping[TopicPartition, Admission]
 """Partitions of which it is known before the append why there is none, or with what of a transaction there is."""
 _NOTHING_KNOWN: _Known = {}
+_Unsound = Mapping[int, KafkaError]
+"""Batches that could not be recompressed, by the identity of their `ProducePartition`: a partition may be named twice."""
+_ALL_SOUND: _Unsound = {}
 
 
 def produce(context: RequestContext[ProduceParts], request: Produce) -> Answer:
@@ -82,11 +86,11 @@ def _produce_any(context: RequestContext[ProduceParts], request: Produce, known:
 
 
 def _produce(
-    context: RequestContext[ProduceParts], request: Produce, known: _Known
+    context: RequestContext[ProduceParts], request: Produce, known: _Known, unsound: _Unsound = _ALL_SOUND
 ) -> Encoded | Deferred[Encoded] | None:
     acks = request.acks
     appended: list[Appended] = []
-    responses = [_append_topic(context, request, topic, appended, known) for topic in request.topic_data]
+    responses = [_append_topic(context, request, topic, appended, known, unsound) for topic in request.topic_data]
     if acks == 0:
         return _unacknowledged(context, responses)
     for partition, _, _ in appended:
@@ -119,6 +123,7 @@ def _append_topic(
     topic: ProduceTopic,
     appended: list[Appended],
     known: _Known,
+    unsound: _Unsound,
 ) -> ProducedTopic:
     """Append to every partition of a topic, each by itself, and note which were."""
     services = context.services
@@ -132,6 +137,8 @@ def _append_topic(
                 raise refusal
             partition = partitions.writable(name, data.index)
             verification = _admission(known, partition) if known else None
+            if unsound and id(data) in unsound:
+                raise unsound[id(data)]
             if data.records is None:
                 raise KafkaError(ErrorCode.INVALID_RECORD, "Produce requests must have exactly one record batch")
             if partition.recompress_to is not None and _has_other_codec(partition, data.records):
@@ -246,10 +253,16 @@ def _transactional_header(data: ProducePartition) -> BatchHeader | None:
 # -- recompression
 
 
-def _to_recompress(
-    context: RequestContext[ProduceParts], request: Produce
-) -> list[tuple[LocalPartition, ProducePartition]]:
-    """Return the partitions whose batch has another codec than their topic, of topics that the client may write to."""
+class _Recompression(NamedTuple):
+    """A batch, and the codec that its topic asked for when it came: the topic may be configured while one is at work."""
+
+    data: ProducePartition
+    codec: Codec
+    level: int | None
+
+
+def _to_recompress(context: RequestContext[ProduceParts], request: Produce) -> list[_Recompression]:
+    """Return the batches that have another codec than their topic, of topics that the client may write to."""
     partitions = context.services.partitions
     found = []
     for topic in request.topic_data:
@@ -259,7 +272,8 @@ def _to_recompress(
             if hosted is None or data.records is None or not _has_other_codec(hosted, data.records):
                 continue
             if context.would_allow(Operation.WRITE, Resource.TOPIC, name):  # the append asks again, and refuses
-                found.append((hosted, data))
+                assert hosted.recompress_to is not None
+                found.append(_Recompression(data, hosted.recompress_to, hosted.compression_level))
     return found
 
 
@@ -275,22 +289,18 @@ def _has_other_codec(partition: LocalPartition, records: memoryview) -> bool:
 async def _produce_recompressed(context: RequestContext[ProduceParts], request: Produce, known: _Known) -> Reply:
     """Have the worker process recompress what has another codec than its topic, then append what is sound."""
     services = context.services
-    known = dict(known)
-    for partition, data in _to_recompress(context, request):
+    unsound: dict[int, KafkaError] = {}
+    for data, codec, level in _to_recompress(context, request):
         assert data.records is not None
         try:
             made = await services.offload.process(
-                recompressed,
-                bytes(data.records),
-                partition.recompress_to,
-                partition.compression_level,
-                services.clock.now_ms(),
+                recompressed, bytes(data.records), codec, level, services.clock.now_ms()
             )
         except KafkaError as error:
-            known[partition.key] = error
+            unsound[id(data)] = error
         else:
             data.records = memoryview(made)
-    return await reply_of(_produce(context, request, known))
+    return await reply_of(_produce(context, request, known, unsound))
 
 
 # -- refusing

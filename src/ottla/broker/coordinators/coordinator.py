@@ -265,6 +265,7 @@ class Coordinator(Generic[S]):
         try:
             return running.shard.encode(decision)
         except ValueError as error:
+            log.warning("A decision about %s cannot be encoded: %s", running.partition.key, error)
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{running.partition.key}: {error}") from error
 
     def _append(self, running: RunningShard[S], decision: Decided) -> None:

@@ -465,34 +465,38 @@ class LocalPartition:
         """
         end = self.log.log_end_offset
         while self.log.recovery_point < end and not self.is_offline:
-            if self._flush is None:
-                self._flush = asyncio.ensure_future(self._flush_once())  # its own task: nobody's cancellation ends it
-                self._flush.add_done_callback(self._flush_ended)
-            await asyncio.shield(self._flush)
+            running = self._running_flush
+            if running is None:
+                running = self._flush = asyncio.ensure_future(self._flush_once())  # a task: no caller's end cancels it
+            await asyncio.shield(running)
         if self.is_offline:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
 
+    @property
+    def _running_flush(self) -> asyncio.Future[None] | None:
+        """The flush under way, or what keeps one from beginning.
+
+        A future that is done no longer counts, whether its callbacks have run or not: awaiting it would not let them run.
+        """
+        return None if self._flush is None or self._flush.done() else self._flush
+
     async def quiet(self) -> None:
         """Return once no flush is running; until the caller lets others run, none begins."""
-        while self._flush is not None:
-            await asyncio.shield(self._flush)
+        while (running := self._running_flush) is not None:
+            await asyncio.shield(running)
 
     async def instead_of_flush(self, work: Coroutine[Any, Any, T]) -> T:
         """Do something while no flush is running, and none begins before it has ended, with or without the caller."""
         try:
-            while self._flush is not None:
-                await asyncio.shield(self._flush)
+            while (running := self._running_flush) is not None:
+                await asyncio.shield(running)
         except BaseException:
             work.close()
             raise
         task = asyncio.ensure_future(work)
         self._flush = ended = asyncio.get_running_loop().create_future()
 
-        def over(_: object) -> None:
-            self._flush = None
-            ended.set_result(None)
-
-        task.add_done_callback(over)
+        task.add_done_callback(lambda _: ended.set_result(None))
         return await asyncio.shield(task)
 
     async def _flush_once(self) -> None:
@@ -501,9 +505,6 @@ class LocalPartition:
             await self.on_thread(self.log.flush)
         except StorageError as error:
             raise self._failed(error) from error
-
-    def _flush_ended(self, done: asyncio.Future[None]) -> None:
-        self._flush = None
 
     async def on_thread(self, call: Callable[..., T], /, *args: object) -> T:
         """Run a call that uses the log's files on a thread; `when_idle` waits for its end even where the caller does not."""

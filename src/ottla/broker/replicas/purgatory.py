@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Final
 
 from ottla.base import TopicPartition
@@ -10,6 +11,7 @@ from ottla.replica import DeadlineQueue, KeyedWaits, Wait
 
 __all__ = ["Purgatory"]
 
+log = logging.getLogger(__name__)
 
 HIGH_WATERMARK_DELAY_S: Final = 0.01
 """How long followers' fetches go on waiting for records when only the high watermark is news: most of the time some come,
@@ -153,7 +155,10 @@ class Purgatory:
             self._timer_s = deadline_s
 
     def _tick(self) -> None:
-        self._timer = None
+        """End the waits whose time is over. The timer counts as set meanwhile: others still wait, and `advanced` asks."""
         for wait in self._deadlines.expire(self._loop.time()):
-            wait.finish(False)
+            try:
+                wait.finish(False)
+            except Exception:  # our own mistake: it is said, and the other waits end all the same
+                log.exception("a delayed answer could not be given")
         self._set_timer()

@@ -142,7 +142,9 @@ class Lane:
         """Since when something waits to be committed."""
         self._commit_s = 0.0
         self._saving = Saving()
-        self._made: dict[StreamsWork, Made] = {}
+        self._made: dict[StreamsWork, tuple[Work, Made]] = {}
+        self._committing: list[tuple[Work, Made]] = []
+        """What the commit under way has to send: with it go the positions, whether the works stay here or not."""
         self._words: dict[TopicPartition, str] = {}
         self._wake = asyncio.Event()
         self._is_stopping = False
@@ -227,10 +229,11 @@ class Lane:
         wanted = set(works)
         for name in wanted & self._restoring.keys():
             self._restoring.pop(name).cancel()
-        gone = wanted - self.works.keys()
+        here = self.works.keys() | set(self._back)
+        gone = wanted - here
         if gone:
             self._listener.on_released(gone)
-        self._leaving |= wanted & self.works.keys()
+        self._leaving |= wanted & here
         self.wake()
 
     def drop(self, application: str) -> list[StreamsWork]:
@@ -244,8 +247,10 @@ class Lane:
             self._fetching.remove(self.works.pop(name).queues)
             self.meters.closed += 1
             self._made.pop(name, None)
-            self._leaving.discard(name)
-        return restoring + gone
+        back = [each for each in self._back if each.application == application]
+        self._back = [each for each in self._back if each.application != application]
+        self._leaving -= {*gone, *back}
+        return restoring + gone + back
 
     def set_paused(self, application: str, *, paused: bool) -> None:
         """Have an application's works read nothing any more, or go on."""
@@ -418,20 +423,27 @@ class Lane:
             if made is not None:
                 before = self._made.get(work.name)
                 if before is None:
-                    self._made[work.name] = made
+                    self._made[work.name] = work, made
                 else:
-                    before.outputs.extend(made.outputs)
-                    before.changes.extend(made.changes)
+                    before[1].outputs.extend(made.outputs)
+                    before[1].changes.extend(made.changes)
 
-    async def _gather(self) -> None:
+    def _take_made(self) -> list[tuple[Work, Made]]:
+        """Return what was collected of applications that may commit; that of others waits."""
+        taken = [name for name in self._made if self._may_commit(name.application)]
+        return [self._made.pop(name) for name in taken]
+
+    def _may_commit(self, application: str) -> bool:
+        found = self._applications.get(application)
+        return found is not None and found.member is not None
+
+    async def _gather(self, made: Iterable[tuple[Work, Made]]) -> None:
         """Hand to the producer what was collected; raises KafkaError."""
         assert self._writer is not None
-        made, self._made = self._made, {}
-        for name, each in made.items():
-            work = self.works.get(name)
-            if work is not None:
-                changelogs, produced = work.group.changelogs, work.produced
-                work.counts.poison += await self._writer.gather(work.plan, name.partition, changelogs, each, produced)
+        for work, each in made:
+            changelogs, produced = work.group.changelogs, work.produced
+            partition = work.name.partition
+            work.counts.poison += await self._writer.gather(work.plan, partition, changelogs, each, produced)
 
     async def _send(self) -> None:
         """Have what this turn made leave, but for what waits to be told with more that is on its way."""
@@ -440,7 +452,8 @@ class Lane:
             return
         assert self._writer is not None
         try:
-            await self._gather()
+            made, self._made = self._made, {}
+            await self._gather(made.values())
             await self._writer.send()
         except (KafkaError, OSError) as error:
             await self._step(commit.CommitFailed(self._commit.number, _why(error), self._writer.culprit), error)
@@ -455,10 +468,11 @@ class Lane:
         positions: dict[str, dict[TopicPartition, int]] = {}
         self._words = {}
         for work in self.works.values():
-            known = self._applications.get(work.name.application)
-            if known is not None and known.member is not None and (moved := work.moved()):
+            if self._may_commit(work.name.application) and (moved := work.moved()):
                 positions.setdefault(work.name.application, {}).update(moved)
                 self._words.update(work.words())
+        if positions:
+            self._committing = self._take_made()
         await self._step(commit.Due(positions))
         self._begun_s, self._commit_at_s = None, began_s
         if positions:
@@ -497,7 +511,8 @@ class Lane:
         try:
             match effect:
                 case commit.Flush(number):
-                    await self._gather()
+                    made, self._committing = self._committing, []
+                    await self._gather(made)
                     await self._writer.flush()
                     failpoint("continuous: before offsets")
                     return commit.Flushed(number), None
@@ -567,11 +582,12 @@ class Lane:
         log.warning("the host goes back to the last commit: %s", error)
         if application is not None and error is not None:
             self._failed(application, error)
-        names = self._back = list(self.works)
+        self._back = list(self.works)
         for work in self.works.values():
             self._fetching.remove(work.queues)
         self.works.clear()
         self._made.clear()
+        self._committing.clear()
         wait_s = BACK_SECONDS
         for left in reversed(range(BACK_TRIES)):
             try:
@@ -588,8 +604,12 @@ class Lane:
                 log.warning("the host cannot go back yet: %s", failure)
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, BACK_SECONDS_MAX)
-        self._back = []
-        self.assign(names)
+        back, self._back = self._back, []  # without what was dropped meanwhile
+        leaving = [each for each in back if each in self._leaving]
+        self._leaving.difference_update(leaving)
+        if leaving:
+            self._listener.on_released(leaving)
+        self.assign(each for each in back if each not in leaving)
 
     async def _take_on(self, name: StreamsWork, followed: Standby | None = None) -> None:
         """Restore a work, of the copy that was kept here where there is one, and have it run."""
@@ -601,6 +621,8 @@ class Lane:
         except asyncio.CancelledError:
             raise
         except Exception as error:  # the cluster's errors, and a user's serde or processor may raise anything
+            if self._restoring.get(name) is not asyncio.current_task():
+                return  # it was let go meanwhile, or is restored anew
             self._restoring.pop(name, None)
             self._failed(name.application, error, [name])
             return
