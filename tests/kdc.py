@@ -28,6 +28,7 @@ CLIENT_CONF = """
   dns_canonicalize_hostname = false
   rdns = false
   forwardable = true
+  clockskew = {clockskew}
   udp_preference_limit = 1
 [realms]
   {realm} = {{
@@ -96,9 +97,15 @@ class Kdc:
         """Make the realm's database."""
         self.folder.mkdir(parents=True, exist_ok=True)
         values = {"realm": self.realm, "port": self.port, "folder": self.folder}
-        self.conf.write_text(CLIENT_CONF.format(**values))
+        self.write_conf()
         (self.folder / "kdc.conf").write_text(KDC_CONF.format(**values))
         self.run("kdb5_util", "create", "-s", "-W", "-r", self.realm, "-P", "the master's")
+
+    def write_conf(self, name: str = "krb5.conf", *, port: int | None = None, clockskew: int = 300) -> Path:
+        """Write a configuration of Kerberos' programs and libraries for this realm, and return where."""
+        path = self.folder / name
+        path.write_text(CLIENT_CONF.format(realm=self.realm, port=port or self.port, clockskew=clockskew))
+        return path
 
     def keytab(self, *principals: str, life: str = "") -> Path:
         """Add principals whose keys nobody knows, and return a keytab that holds them; `life` bounds their tickets."""
@@ -114,6 +121,11 @@ class Kdc:
         path = self.folder / f"{principal.replace('/', '-')}.ccache"
         self.run("kinit", "-c", str(path), "-k", "-t", str(keytab), *args, principal)
         return path
+
+    def issued(self, principal: str) -> int:
+        """Return how many tickets the KDC has given a principal to ask for others with."""
+        lines = (self.folder / "kdc.log").read_text().splitlines()
+        return sum("AS_REQ" in line and ": ISSUE:" in line and f" {principal} for" in line for line in lines)
 
 
 @contextmanager

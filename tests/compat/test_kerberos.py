@@ -9,6 +9,7 @@ import os
 import shutil
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,15 +20,20 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from kafka import KafkaProducer
 
 from ottla.base import ErrorCode, KafkaError
+from ottla.base import TopicPartition as Place
 from ottla.cli.main import main
-from ottla.client import BlockingClient, client_network
+from ottla.client import BlockingClient, Client, NewTopic, client_network, create_topics
 from ottla.wire import APIS, encode_request, read_response
+from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests import kdc as kerberos
 from tests import peer
+from tests.broker.node_client import batch
+from tests.cluster.nodes import LoopbackCluster
 from tests.kdc import REALM, Kdc
-from tests.server import Server, running_server
+from tests.ports import free_port
+from tests.server import Server, running_server, start_server
 from tests.waiting import until
 
 gssapi = pytest.importorskip("gssapi", reason="gssapi is not installed: pip install 'ottla[kerberos]'")
@@ -98,7 +104,8 @@ def realm(kdc: Kdc, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]
     """A broker that takes tickets."""
     keytab = kdc.keytab(f"kafka/localhost@{REALM}")
     ann = kdc.keytab(f"ann@{REALM}")
-    with running_server(tmp_path_factory.mktemp("ottla"), overrides=listener(kdc, keytab)) as server:
+    settings = listener(kdc, keytab, "connections.max.reauth.ms=3000")
+    with running_server(tmp_path_factory.mktemp("ottla"), overrides=settings) as server:
         yield Realm(kdc, server, ann)
 
 
@@ -174,6 +181,7 @@ def test_java_writes_and_reads(realm: Realm, jvm: Tool, topic: str, tmp_path: Pa
     done = jvm("producer-perf", "--topic", topic, *written, *at)
     assert "500 records sent" in done.stdout, done.stdout + done.stderr
     assert jvm("get-offsets", *at, "--topic", topic).stdout.strip() == f"{topic}:0:500"
+    assert "was not renewed" not in "".join(realm.server.lines)
 
 
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
@@ -243,6 +251,14 @@ class Raw:
     def send(self, token: bytes) -> Any:
         """Return the answer to a token."""
         return self._asked(SaslAuthenticateRequest(auth_bytes=token), 2)
+
+    def has_ended(self) -> bool:
+        """Ask for something: True where the connection ends instead."""
+        try:
+            self._asked(ApiVersionsRequest(), 0)
+        except (EOFError, OSError):
+            return True
+        return False
 
     def is_closed(self) -> bool:
         return self._socket.recv(1) == b""
@@ -404,3 +420,121 @@ def test_a_login_without_a_ticket_says_what_is_missing(realm: Realm, tmp_path: P
             who(realm, realm.properties(jaas, **more))
         assert found.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
         assert says in found.value.message, found.value.message
+
+
+def test_where_no_kdc_answers_the_client_says_so_and_may_try_again(
+    realm: Realm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KRB5_CONFIG", str(realm.kdc.write_conf("nobody.conf", port=free_port())))
+    with pytest.raises(KafkaError, match="Cannot contact any KDC") as found:
+        who(realm, realm.properties(by_keytab(f"ann@{REALM}", realm.ann)))
+    assert found.value.code is ErrorCode.NETWORK_EXCEPTION
+
+
+@pytest.mark.parametrize(("principal", "says"), [("kafka/localhost", "not found"), ("kafka/elsewhere", "No key table")])
+def test_a_keytab_that_cannot_be_used_keeps_the_broker_from_starting(
+    realm: Realm, tmp_path: Path, principal: str, says: str
+) -> None:
+    keytab = tmp_path / "none" if says == "not found" else realm.ann
+    entry = f"listener.name.sasl_plaintext.gssapi.sasl.jaas.config={by_keytab(f'{principal}@{REALM}', keytab)}"
+    with pytest.raises(AssertionError, match=f"the keytab cannot be used: .*{says}"):
+        start_server(tmp_path, overrides=[*listener(realm.kdc, keytab), entry])
+
+
+@pytest.mark.slow
+def test_a_ticket_that_has_ended_logs_nobody_in_and_a_login_ends_with_its_ticket(
+    realm: Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KRB5_CONFIG", str(realm.kdc.write_conf("strict.conf", clockskew=2)))
+    cache = realm.kdc.ticket(f"ann@{REALM}", realm.ann, "-l", "4s")
+    monkeypatch.setenv("KRB5CCNAME", f"FILE:{cache}")
+    keytab = realm.kdc.folder / f"kafka-localhost@{REALM}.keytab"
+    with running_server(tmp_path, overrides=listener(realm.kdc, keytab)) as server:
+        brief = Realm(realm.kdc, server, realm.ann)
+        with Raw(brief) as raw:
+            answer = raw.send(established(raw).wrap(b"\1\0\0\0", False).message)
+            assert 0 < answer.session_lifetime_ms <= 6000
+            token = bytes(context().step(None))
+            until(lambda: raw.has_ended())
+        until(lambda: counted(brief, "was not renewed"))
+        with Raw(brief) as raw:
+            check_refused(raw, raw.send(token))
+        with pytest.raises(KafkaError, match="has ended: run kinit") as found:
+            who(brief, brief.properties(f'{MODULE} required useTicketCache=true ticketCache="{cache}";'))
+        assert found.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+@pytest.mark.slow
+def test_a_client_has_new_tickets_before_the_old_ones_end(
+    realm: Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KRB5_CONFIG", str(realm.kdc.write_conf("strict.conf", clockskew=2)))
+    brief = realm.kdc.keytab(f"brief@{REALM}", life="6sec")
+    keytab = realm.kdc.folder / f"kafka-localhost@{REALM}.keytab"
+    settings = listener(realm.kdc, keytab, "connections.max.reauth.ms=2500")
+    with running_server(tmp_path, overrides=settings) as server:
+        found = Realm(realm.kdc, server, brief)
+        begun = realm.kdc.issued(f"brief@{REALM}")
+        with connected(server.bootstrap, found.properties(by_keytab(f"brief@{REALM}", brief))) as client:
+            until(lambda: client.metadata([]).nodes and realm.kdc.issued(f"brief@{REALM}") >= begun + 4, every=0.1)
+        assert not counted(found, "")
+
+
+@pytest.mark.peer
+@pytest.mark.slow
+def test_our_client_logs_in_to_kafka(realm: Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", f"-Djava.security.krb5.conf={realm.kdc.conf}")
+    keytab = realm.kdc.folder / f"kafka-localhost@{REALM}.keytab"
+    port = free_port()
+    listeners = f"PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://localhost:{port + 1}"
+    overrides = [
+        f"listeners={listeners},CONTROLLER://127.0.0.1:{port + peer.CONTROLLER_PORT_AFTER}",
+        f"advertised.listeners={listeners}",
+        "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms=GSSAPI",
+        "sasl.kerberos.service.name=kafka",
+        "connections.max.reauth.ms=2000",
+        f"listener.name.sasl_plaintext.gssapi.sasl.jaas.config={by_keytab(f'kafka/localhost@{REALM}', keytab)}",
+    ]
+    with peer.running_broker(tmp_path, port, overrides=overrides):
+        properties = realm.properties(by_keytab(f"ann@{REALM}", realm.ann))
+        with connected(f"localhost:{port + 1}", properties) as client:
+            end = time.monotonic() + 4  # two logins' time
+            until(lambda: client.metadata([]).nodes and time.monotonic() > end, every=0.1)
+        realm.kdc.keytab(f"kavka/localhost@{REALM}")
+        with (
+            pytest.raises(KafkaError) as found,
+            connected(f"localhost:{port + 1}", properties | {"sasl.kerberos.service.name": "kavka"}) as client,
+        ):
+            client.metadata([])
+        assert found.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+def test_nodes_log_in_to_each_other_and_to_controllers(kdc: Kdc, tmp_path: Path) -> None:
+    keytab = kdc.keytab(f"kafka/127.0.0.1@{REALM}")
+    entry = by_keytab(f"kafka/127.0.0.1@{REALM}", keytab)
+    settings = [
+        "listener.security.protocol.map=CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
+        "inter.broker.listener.name=PLAINTEXT",
+        "sasl.enabled.mechanisms=GSSAPI",
+        "sasl.kerberos.service.name=kafka",
+        "sasl.kerberos.principal.to.local.rules=RULE:[2:$1](kafka),DEFAULT",
+        f"listener.name.plaintext.gssapi.sasl.jaas.config={entry}",
+        f"listener.name.controller.gssapi.sasl.jaas.config={entry}",
+        "min.insync.replicas=2",
+    ]
+    cluster = LoopbackCluster(tmp_path, settings)
+
+    async def test(cluster: LoopbackCluster) -> None:
+        cluster.static(2)
+        await cluster.start()
+        bootstrap = ",".join(cluster.client_address(each) for each in cluster.hosts)
+        properties = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.jaas.config": entry.replace(";", " serviceName=kafka;"),
+        }
+        async with Client(bootstrap, network=client_network(properties)) as client:
+            await create_topics(client, [NewTopic("t", 1, 2)])
+            await client.produce({Place("t", 0): batch(b"on both nodes")})
+
+    cluster.run(test)

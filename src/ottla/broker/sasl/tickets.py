@@ -45,8 +45,8 @@ class Tickets:
         """Return a principal's name in ACLs; raises NoRuleError, and GssError for what rules could read as another."""
         if len(principal) > PRINCIPAL_CHARACTERS_MAX:
             raise GssError(f"the principal has {len(principal)} characters, more than {PRINCIPAL_CHARACTERS_MAX}")
-        if "\\" in principal:
-            raise GssError(f"the principal {principal} has a sign in it that divides names, and rules cannot tell")
+        if "\\" in principal or not principal.isprintable():
+            raise GssError(f"the principal {principal!a} has a sign in it that rules could take for another")
         found = self._rules.user(principal)
         if not found:
             raise GssError(f"the rules make an empty name of the principal {principal}")

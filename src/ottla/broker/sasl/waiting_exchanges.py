@@ -18,20 +18,23 @@ WAIT_S_MAX = 10.0
 class WaitingExchanges:
     """Calls the exchanges of a node that may wait."""
 
-    def __init__(self, offload: Offload) -> None:
+    def __init__(self, offload: Offload, *, wait_s_max: float = WAIT_S_MAX) -> None:
+        self.wait_s_max = wait_s_max
         self._offload = offload
         self._turns = asyncio.Semaphore(THREADS_MAX)
 
     async def respond(self, exchange: ServerExchange, token: bytes) -> bytes:
         """Return an exchange's answer to a token; raises AuthenticationError, also where none came in time."""
         try:
-            async with asyncio.timeout(WAIT_S_MAX):
+            async with asyncio.timeout(self.wait_s_max):
                 await self._turns.acquire()
                 work = asyncio.ensure_future(self._offload.thread(exchange.respond, token))
                 work.add_done_callback(self._ended)
                 return await asyncio.shield(work)
         except TimeoutError:
-            raise AuthenticationError.of(exchange.mechanism, f"no answer was there after {WAIT_S_MAX:g} s") from None
+            raise AuthenticationError.of(
+                exchange.mechanism, f"no answer was there after {self.wait_s_max:g} s"
+            ) from None
 
     def _ended(self, work: asyncio.Future[bytes]) -> None:
         self._turns.release()

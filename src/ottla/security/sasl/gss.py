@@ -96,25 +96,29 @@ class Initiator:
 
     def _credentials(self) -> Any:
         """Return those of the ticket cache, where the entry uses it and it has a ticket that holds, else of the keytab."""
-        import gssapi
-
         entry = self._entry
         if entry.uses_ticket_cache:
-            store = {"ccache": _path(entry.ticket_cache)} if entry.ticket_cache else None
             try:
-                found = self._acquired(store)
-                if found.lifetime:
-                    return found
-            except gssapi.exceptions.GSSError:
+                return _asked(self._cached)
+            except GssError:
                 if not entry.uses_keytab:
                     raise
-            if not entry.uses_keytab:
-                raise GssError(
-                    f"the ticket in the cache {entry.ticket_cache or '(the default one)'} has ended: run kinit"
-                )
         _with_keytab(entry)  # its errors say what a keytab lacks; those below say that there is no ticket
         keytab = {"client_keytab": _path(entry.keytab)} if entry.keytab else {}
         return self._acquired({**keytab, "ccache": self._cache})
+
+    def _cached(self) -> Any:
+        """Return the credentials of the ticket cache; raises GssError where they have ended."""
+        import gssapi
+
+        cache = self._entry.ticket_cache
+        found = self._acquired({"ccache": _path(cache)} if cache else None)
+        try:
+            if found.lifetime is None or found.lifetime > 0:
+                return found
+        except gssapi.exceptions.ExpiredCredentialsError:
+            pass  # some versions say so in this way
+        raise GssError(f"the ticket in the cache {cache or '(the default one)'} has ended: run kinit")
 
     def _acquired(self, store: dict[str, str] | None) -> Any:
         import gssapi
@@ -215,4 +219,5 @@ def _words(error: Any) -> str:
     """Return what the library says of an error: of its two codes the one that tells more."""
     minor = "; ".join(each for each in error.get_all_statuses(error.min_code, False) if each not in SAYS_NOTHING)
     major = "; ".join(each for each in error.get_all_statuses(error.maj_code, True) if each)
-    return (minor or major)[:WORDS_MAX]
+    words = (minor or major)[:WORDS_MAX]
+    return "".join(each if each.isprintable() else "?" for each in words)  # a token's names are in some
