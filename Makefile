@@ -124,6 +124,11 @@ bench-sql: .venv/.installed  ## the SQL server: statements, pulls, idle queries,
 compat: .venv/.installed  ## clients and tools that nobody here wrote, and the slow comparisons with Kafka (ONLY=name)
 	@command -v kcat >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -y -qq kcat >/dev/null 2>&1; } || \
 	  echo "kcat is not installed, its tests are skipped: apt-get install kcat"
+	@[ -x /usr/sbin/krb5kdc ] || { [ "$$(id -u)" = 0 ] && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+	  krb5-kdc krb5-admin-server krb5-user libkrb5-dev libsasl2-modules-gssapi-mit >/dev/null 2>&1; } || \
+	  echo "no KDC is installed, Kerberos' tests are skipped: apt-get install krb5-kdc krb5-admin-server krb5-user libkrb5-dev"
+	@$(PY) -c "import gssapi" 2>/dev/null || $(PY) -m pip install -q -c constraints.txt gssapi || \
+	  echo "gssapi is not installed, Kerberos' tests are skipped: apt-get install libkrb5-dev gcc python3-dev"
 	@$(PY) -m pytest tests/compat tests/streams/test_java_live.py tests/spark/test_query_kills.py tests/connect/distributed/test_kill.py $(if $(ONLY),-k "$(ONLY)")
 	@$(PY) -m pytest -m "peer and slow" --ignore tests/compat --ignore tests/streams/test_java_live.py $(if $(ONLY),-k "$(ONLY)")
 

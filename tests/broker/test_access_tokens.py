@@ -319,7 +319,7 @@ def test_a_nodes_links_log_in_with_the_token_that_their_listener_names(
     )
     links = Links(config, TcpNetwork(), jaas={})
     assert isinstance(links.to_brokers, SecuredNetwork) and isinstance(links.to_controllers, TcpNetwork)
-    begin = links.to_brokers.security.begin
+    begin = links.to_brokers.security.login("localhost")
     assert begin is not None
     assert b"auth=Bearer aa.bb.cc" in asyncio.run(_begun(begin)).start()
 

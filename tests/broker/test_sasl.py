@@ -265,6 +265,9 @@ def test_a_refusal_is_one_line_and_holds_no_password(tmp_path: Path, caplog: pyt
 
 
 JAAS = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
+TICKETS = "listener.name.sasl_plaintext.gssapi.sasl.jaas.config"
+KERBEROS = "com.sun.security.auth.module.Krb5LoginModule"
+GSSAPI = ["sasl.enabled.mechanisms=GSSAPI", "sasl.kerberos.service.name=kafka"]
 
 
 @pytest.mark.parametrize(
@@ -277,7 +280,10 @@ JAAS = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
             [f'{JAAS}=com.sun.security.auth.module.JndiLoginModule required user.provider.url="ldap://x";'],
             "not allowed",
         ),
-        ([f"{JAAS}=com.sun.security.auth.module.Krb5LoginModule required;"], "Kerberos"),
+        ([f"{JAAS}={KERBEROS} required;"], "0 login modules are for PLAIN"),
+        ([*GSSAPI, f"{TICKETS}={KERBEROS} required useTicketCache=true;"], "a listener needs useKeyTab=true"),
+        ([*GSSAPI, f"{TICKETS}={KERBEROS} required useKeyTab=true principal=kafka;"], "unexpected format"),
+        ([*GSSAPI[:1], f"{TICKETS}={KERBEROS} required;"], "No serviceName defined"),
         ([f'{JAAS}=org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="x"'], "semi-colon"),
         ([f'{JAAS}=org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="x;'], "does not end"),
         (["principal.builder.class=com.example.Builder"], "com.example.Builder"),

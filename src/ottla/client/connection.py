@@ -119,8 +119,9 @@ class Connection:
                     lambda: FrameProtocol(connection, buffer=buffer, frame_bytes_max=FRAME_BYTES_MAX),
                 )
                 await connection._negotiate(timeout_s)
-                if security is not None and security.begin is not None:
-                    await connection._log_in(security.begin, timeout_s)
+                begin = None if security is None else security.login(address.host)
+                if begin is not None:
+                    await connection._log_in(begin, timeout_s)
         except (OSError, WireError) as error:  # TimeoutError is an OSError
             connection.close()
             raise network_error(address, error) from error

@@ -12,7 +12,7 @@ from typing import Any
 
 from ottla.base import ConfigError
 from ottla.client.access_tokens import AccessTokens
-from ottla.client.security import JAAS, MECHANISM, ClientSecurity, security_of
+from ottla.client.security import JAAS, KAFKAS_MECHANISM, MECHANISM, ClientSecurity, security_of
 from ottla.security import TlsSettings, client_entry, openssl_cipher, pem_stores
 
 __all__ = ["librdkafka_security"]
@@ -56,7 +56,10 @@ def _tls(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _login(given: Mapping[str, str]) -> dict[str, Any]:
-    mechanism = given[MECHANISM]
+    mechanism = given.get(MECHANISM) or KAFKAS_MECHANISM
+    if mechanism == "GSSAPI":
+        text = "librdkafka knows no Kerberos as its wheel brings it; use another mechanism or listener here"
+        raise ConfigError(MECHANISM, mechanism, text)
     options = client_entry(given.get(JAAS), None, mechanism).options
     if mechanism == "OAUTHBEARER":
         return {"sasl.mechanism": mechanism, "oauth_cb": _token_giver(AccessTokens(given, options))}

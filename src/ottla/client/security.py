@@ -11,10 +11,12 @@ import asyncio
 import secrets
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from ottla.base import ConfigError
 from ottla.client.access_tokens import LOGIN_HANDLERS, AccessTokens
+from ottla.client.tickets import Tickets
 from ottla.net import FrameProtocol, Network, ProtocolFactory, Server, TcpNetwork, TlsBuffer, TlsProtocol
 from ottla.security import ScramMechanism, Tls, TlsSettings, client_entry
 from ottla.security.sasl import AuthenticationError, ClientExchange, PlainClient, ScramClient, check_mechanisms
@@ -32,8 +34,9 @@ PREFIXES = (PROTOCOL, "ssl.", "sasl.")
 """How the keys begin that say how a connection is protected."""
 JAVA_ONLY = (
     *("ssl.provider", "ssl.secure.random.implementation", "ssl.keymanager.algorithm", "ssl.trustmanager.algorithm"),
-    *("sasl.kerberos.", "sasl.login."),
+    "sasl.login.",
 )
+KERBEROS, KERBEROS_USED = "sasl.kerberos.", "sasl.kerberos.service.name"
 JAVA_CLASSES = ("sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "sasl.login.class")
 
 
@@ -41,12 +44,22 @@ class ClientSecurity:
     """How a client's connections are encrypted, and as whom it logs in."""
 
     def __init__(
-        self, protocol: str, *, tls: Tls | None = None, begin: Callable[[], Awaitable[ClientExchange]] | None = None
+        self,
+        protocol: str,
+        *,
+        tls: Tls | None = None,
+        begin: Callable[[], Awaitable[ClientExchange]] | None = None,
+        tickets: Tickets | None = None,
     ) -> None:
+        """`begin` begins a login, or `tickets` do, which are for one host each; neither where nobody logs in."""
         self.protocol = protocol
         self.tls = tls
-        self.begin = begin
-        """Begins a login; None where nobody logs in."""
+        self._begin = begin
+        self._tickets = tickets
+
+    def login(self, host: str) -> Callable[[], Awaitable[ClientExchange]] | None:
+        """Return what begins a login to the broker on a host; None where nobody logs in."""
+        return self._begin if self._tickets is None else partial(self._tickets.begin, host)
 
     @classmethod
     def of(cls, properties: Mapping[str, Any]) -> ClientSecurity:
@@ -56,20 +69,30 @@ class ClientSecurity:
         if protocol not in PROTOCOLS:
             raise ConfigError(PROTOCOL, protocol, f"must be one of {', '.join(PROTOCOLS)}")
         tls = Tls(TlsSettings.of(given), server=False) if protocol.endswith("SSL") else None
-        return cls(protocol, tls=tls, begin=_login(given) if protocol.startswith("SASL") else None)
+        if not protocol.startswith("SASL"):
+            return cls(protocol, tls=tls)
+        mechanism = given.get(MECHANISM) or KAFKAS_MECHANISM
+        check_mechanisms(MECHANISM, [mechanism])
+        if mechanism == "GSSAPI":
+            _refuse_classes(given, mechanism)
+            return cls(
+                protocol, tls=tls, tickets=Tickets(given, client_entry(given.get(JAAS), None, mechanism).options)
+            )
+        return cls(protocol, tls=tls, begin=_login(given, mechanism))
 
 
-def _login(given: Mapping[str, str]) -> Callable[[], Awaitable[ClientExchange]]:
-    """Return what begins a login; what is wrong with it is said now, and not at the first connection."""
-    mechanism = given.get(MECHANISM) or KAFKAS_MECHANISM
-    check_mechanisms(MECHANISM, [mechanism])
-    by_access_token = mechanism == "OAUTHBEARER"
+def _refuse_classes(given: Mapping[str, str], mechanism: str) -> None:
     for key in JAVA_CLASSES:
-        built_in = LOGIN_HANDLERS if by_access_token and key == "sasl.login.callback.handler.class" else ()
+        built_in = LOGIN_HANDLERS if mechanism == "OAUTHBEARER" and key == "sasl.login.callback.handler.class" else ()
         if given.get(key) and given[key] not in built_in:
             raise ConfigError(key, given[key], "Java's classes cannot be used here; leave it unset")
+
+
+def _login(given: Mapping[str, str], mechanism: str) -> Callable[[], Awaitable[ClientExchange]]:
+    """Return what begins a login; what is wrong with it is said now, and not at the first connection."""
+    _refuse_classes(given, mechanism)
     options = client_entry(given.get(JAAS), None, mechanism).options
-    if by_access_token:
+    if mechanism == "OAUTHBEARER":
         return AccessTokens(given, options).begin
     user, password = options.get("username", ""), options.get("password", "")
     by_token = options.get("tokenauth", "").lower() == "true"
@@ -157,6 +180,8 @@ def unused_security(properties: Mapping[str, str | None]) -> dict[str, str]:
     for key in security_of(properties):
         if key.startswith(JAVA_ONLY):
             found[key] = "it is for parts of Java's"
+        elif key.startswith(KERBEROS) and key != KERBEROS_USED:
+            found[key] = "Kerberos' library asks for tickets, and a cache of them is renewed by who fills it"
         elif (key.startswith("ssl.") and "SSL" not in protocol) or (key.startswith("sasl.") and "SASL" not in protocol):
             found[key] = f"security.protocol is {protocol}"
     return found

@@ -67,7 +67,7 @@ CONSUMER_KEYS: dict[str, ConfigKey] = {key.name: key for key in (
     ConfigKey("sasl.jaas.config", PASSWORD, None, None, "MEDIUM", CLUSTER_WIDE, False, False, "A login module and its options; for a listener, as listener.name.NAME.MECHANISM.sasl.jaas.config."),
     ConfigKey("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", None, "LOW", CLUSTER_WIDE, False, False, "Known to Kafka's consumer configuration."),
     ConfigKey("sasl.kerberos.min.time.before.relogin", LONG, "60000", None, "LOW", CLUSTER_WIDE, False, False, "Known to Kafka's consumer configuration."),
-    ConfigKey("sasl.kerberos.service.name", STRING, None, None, "MEDIUM", CLUSTER_WIDE, False, False, "Known to Kafka's consumer configuration."),
+    ConfigKey("sasl.kerberos.service.name", STRING, None, None, "MEDIUM", CLUSTER_WIDE, False, False, "The first part of the brokers' Kerberos principals, mostly kafka; GSSAPI needs it, here or as serviceName of the JAAS entry."),
     ConfigKey("sasl.kerberos.ticket.renew.jitter", DOUBLE, "0.05", None, "LOW", CLUSTER_WIDE, False, False, "Known to Kafka's consumer configuration."),
     ConfigKey("sasl.kerberos.ticket.renew.window.factor", DOUBLE, "0.8", None, "LOW", CLUSTER_WIDE, False, False, "Known to Kafka's consumer configuration."),
     ConfigKey("sasl.login.callback.handler.class", CLASS, None, None, "MEDIUM", CLUSTER_WIDE, False, False, "Known to Kafka's consumer configuration."),

@@ -19,7 +19,10 @@ INEFFECTIVE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("share groups are not served", ("group.share.", "share.")),
     ("groups of the streams protocol are not served", ("group.streams.",)),
     ("nothing is tiered", ("remote.", "log.local.retention.", "follower.fetch.last.tiered.offset.enable")),
-    ("Kerberos (GSSAPI) is not built", ("sasl.kerberos.",)),
+    (
+        "Kerberos' library asks for tickets by itself, and in half of their lifetime for new ones",
+        ("sasl.kerberos.kinit.cmd", "sasl.kerberos.min.time.before.relogin", "sasl.kerberos.ticket."),
+    ),
     (
         "it tunes how Kafka's own clients ask for tokens",
         ("sasl.login.",),

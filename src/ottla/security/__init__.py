@@ -58,8 +58,9 @@ if TYPE_CHECKING:
         shortened_token,
     )
     from ottla.security.jaas import JaasEntry, client_entry, jaas_text, parse_jaas_file, plain_users, server_entry
+    from ottla.security.kerberos_entry import KerberosEntry
     from ottla.security.key_file import read_file
-    from ottla.security.principal_rules import NoRuleError, SslRules
+    from ottla.security.principal_rules import KerberosRules, NoRuleError, SslRules
     from ottla.security.tls import Tls, certificate_name, pem_stores
     from ottla.security.tls_settings import STORE_KEYS, TlsSettings, openssl_cipher
 
@@ -87,6 +88,8 @@ __all__ = [
     "Entity",
     "Issued",
     "JaasEntry",
+    "KerberosEntry",
+    "KerberosRules",
     "MutationQuota",
     "Needs",
     "NoRuleError",
@@ -136,6 +139,8 @@ _LATE = {
         "ottla.security.delegation_tokens",
     ),
     "JaasEntry": "ottla.security.jaas",
+    "KerberosEntry": "ottla.security.kerberos_entry",
+    "KerberosRules": "ottla.security.principal_rules",
     "NoRuleError": "ottla.security.principal_rules",
     "STORE_KEYS": "ottla.security.tls_settings",
     "SslRules": "ottla.security.principal_rules",

@@ -31,12 +31,17 @@ MODULES = {
     f"{_SECURITY}plain.PlainLoginModule": ("PLAIN",),
     f"{_SECURITY}scram.ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
     f"{_SECURITY}oauthbearer.OAuthBearerLoginModule": ("OAUTHBEARER",),
+    "com.sun.security.auth.module.Krb5LoginModule": ("GSSAPI",),
 }
 """The modules that are known, and the mechanisms of each."""
-KERBEROS_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 _USER = "user_"
+_MORE = {"GSSAPI": "; Kafka's default is GSSAPI (Kerberos): name the mechanism where it is another, such as PLAIN"}
+"""What a missing entry may mean besides."""
 _OPTIONS = frozenset(
-    {"username", "password", "tokenauth", "clientId", "clientSecret", "scope", "serviceName", "useKeyTab", "keyTab"}
+    {
+        *("username", "password", "tokenauth", "clientId", "clientSecret", "scope"),
+        *("serviceName", "useKeyTab", "keyTab", "storeKey", "principal", "useTicketCache", "ticketCache"),
+    }
 )
 """Options whose names errors may hold; anything else may be a piece of a secret that was quoted wrongly."""
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -271,23 +276,16 @@ def server_entry(
 
 def _of_mechanism(entries: Sequence[JaasEntry], mechanism: str, section: str) -> JaasEntry:
     if not entries:
-        raise ConfigError(
-            KEY,
-            "",
-            "",
-            f"Could not find a {section} entry in the JAAS configuration, and {KEY} is not set for {mechanism}",
-        )
+        text = f"Could not find a {section} entry in the JAAS configuration, and {KEY} is not set for {mechanism}"
+        raise ConfigError(KEY, "", "", text + _MORE.get(mechanism, ""))
     for entry in entries:
-        if entry.module == KERBEROS_MODULE:
-            raise ConfigError(
-                KEY, entry.module, "", f"{KEY}: Kerberos (GSSAPI) is not built into Ottla; use SCRAM or PLAIN"
-            )
         if entry.module not in MODULES:
             known = ", ".join(MODULES)
             raise ConfigError(KEY, "", "", f"{KEY}: a login module is not allowed; these are: {known}")
     found = [each for each in entries if mechanism in MODULES[each.module]]
     if len(found) != 1:
-        raise ConfigError(KEY, "", "", f"{KEY}: {len(found)} login modules are for {mechanism}, there should be 1")
+        text = f"{len(found)} login modules are for {mechanism}, there should be 1{_MORE.get(mechanism, '')}"
+        raise ConfigError(KEY, "", "", f"{KEY}: {text}")
     return found[0]
 
 

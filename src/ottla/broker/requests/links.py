@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 PREFIX = "ssl."
 JAAS = "sasl.jaas.config"
-TOKENS = "sasl.oauthbearer."
+OF_MECHANISMS = ("sasl.oauthbearer.", "sasl.kerberos.")
 AMONG_BROKERS, TO_CONTROLLERS = "sasl.mechanism.inter.broker.protocol", "sasl.mechanism.controller.protocol"
 
 
@@ -49,22 +49,23 @@ class Links:
             return network
         values: dict[str, str] = self._config.listener_values(listener, PREFIX)
         values["security.protocol"] = listener.protocol.name
+        mechanism = ""
         try:
             if listener.protocol.logs_in:
                 mechanism = str(self._config.static.get(mechanism_key) or BROKER_KEYS[mechanism_key].default)
                 own = self._config.listener_values(listener, "")
                 inline = own.get(f"{mechanism.lower()}.{JAAS}")
                 for prefix in ("", f"{mechanism.lower()}."):
-                    begins = prefix + TOKENS
+                    begins = tuple(prefix + each for each in OF_MECHANISMS)
                     values |= {key.removeprefix(prefix): text for key, text in own.items() if key.startswith(begins)}
                 values["sasl.mechanism"] = mechanism
-                if mechanism != BROKER_KEYS[mechanism_key].default:
-                    values[JAAS] = jaas_text([server_entry(inline, jaas, listener=listener.name, mechanism=mechanism)])
+                values[JAAS] = jaas_text([server_entry(inline, jaas, listener=listener.name, mechanism=mechanism)])
             security = ClientSecurity.of(values)
         except ConfigError as error:
             key = mechanism_key if error.key == "sasl.mechanism" else error.key
+            by = f", {mechanism_key}={mechanism}" if mechanism else ""
             text = str(error).replace("sasl.mechanism:", f"{mechanism_key}:")
-            text = f"the links to other nodes by listener {listener.name}: {text}"
+            text = f"the links to other nodes by listener {listener.name}{by}: {text}"
             raise ConfigError(key, error.value, error.allowed, text) from error
         self._secured.append((listener, security))
         return SecuredNetwork(security, network)

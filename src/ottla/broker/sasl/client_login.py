@@ -15,6 +15,7 @@ from ottla.base import Clock, KafkaError, WireError
 from ottla.broker.requests.authentication_counts import AuthenticationCounts
 from ottla.broker.requests.connection import Connection, Pending, RequestSink
 from ottla.broker.sasl.pending_logins import PendingLogins
+from ottla.broker.sasl.waiting_exchanges import WaitingExchanges
 from ottla.config import BrokerSettings
 from ottla.security.sasl import AuthenticationError, LoginGate, LoginStep, ServerExchange
 from ottla.wire import ApiKey, RequestHeader, decode, encode_response, read_request_header
@@ -48,6 +49,7 @@ class LoginDoor:
         settings: Callable[[], BrokerSettings],
         versions_answered: Callable[[memoryview], bool],
         pending: PendingLogins,
+        waiting: WaitingExchanges,
         counts: AuthenticationCounts,
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
@@ -61,6 +63,7 @@ class LoginDoor:
         self.settings = settings
         self.versions_answered = versions_answered
         self.pending = pending
+        self.waiting = waiting
         self.counts = counts
         self.clock = clock
         self.loop = loop
@@ -175,24 +178,48 @@ class _ClientLogin:
     def _take_token(self, connection: Connection, frame: memoryview, now_ms: int) -> None:
         header, position = self._read(frame, SaslAuthenticateRequest)
         request, _ = decode(SaslAuthenticateRequest, frame, header.api_version, position)
-        try:
-            answer, lifetime_ms = self._gate.respond(bytes(request.auth_bytes), now_ms, self._steady_ms())
-        except KafkaError as error:
-            response = SaslAuthenticateResponse(error_code=int(error.code), error_message=error.message)
-            self._answer_error(connection, _encoded(response, header), error)
-            return
-        self._look(connection, now_ms)
-        response = SaslAuthenticateResponse(error_message=None, auth_bytes=answer, session_lifetime_ms=lifetime_ms)
-        connection.answer((_encoded(response, header),))
+        self._respond(connection, bytes(request.auth_bytes), _InRequest(header), now_ms)
 
     def _take_bare_token(self, connection: Connection, token: bytes, now_ms: int) -> None:
+        self._respond(connection, token, _Bare(), now_ms)
+
+    def _respond(self, connection: Connection, token: bytes, form: _InRequest | _Bare, now_ms: int) -> None:
+        exchange = self._gate.waiting
+        if exchange is not None:
+            place = Pending(len(token), pipelines=False)
+            connection.wait_for(place)
+            place.task = self._door.loop.create_task(self._respond_later(connection, exchange, token, form, place))
+            return
         try:
-            answer, _ = self._gate.respond(token, now_ms, self._steady_ms())
+            answer, lifetime_ms = self._gate.respond(token, now_ms, self._steady_ms())
         except KafkaError as error:
-            self._answer_error(connection, b"", error)
+            self._answer_error(connection, form.refusal(error), error)
             return
         self._look(connection, now_ms)
-        connection.answer((len(answer).to_bytes(LENGTH_BYTES, "big") + answer,))
+        connection.answer((form.answer(answer, lifetime_ms),))
+
+    async def _respond_later(
+        self,
+        connection: Connection,
+        exchange: ServerExchange,
+        token: bytes,
+        form: _InRequest | _Bare,
+        place: Pending,
+    ) -> None:
+        """Answer a token whose exchange may wait; the connection's next request is held back meanwhile."""
+        try:
+            try:
+                answer = await self._door.waiting.respond(exchange, token)
+                now_ms = self._door.clock.now_ms()
+                lifetime_ms = self._gate.responded(now_ms, self._steady_ms())
+            except KafkaError as error:
+                self._answer_error(connection, form.refusal(error), self._gate.refused(error), place)
+                return
+            self._look(connection, now_ms)
+            connection.settle(place, (form.answer(answer, lifetime_ms),))
+        except Exception:  # our own mistake: it is said, and costs this connection only
+            log.exception(FAILED)
+            connection.close()
 
     def _read(
         self, frame: memoryview, request: type[SaslHandshakeRequest] | type[SaslAuthenticateRequest]
@@ -229,23 +256,55 @@ class _ClientLogin:
         else:
             connection.hand_over(door.router)
 
-    def _answer_error(self, connection: Connection, answer: bytes, error: KafkaError) -> None:
-        """Answer, and close unless the login may go on; both a while later, so that guessing takes time."""
+    def _answer_error(
+        self, connection: Connection, answer: bytes, error: KafkaError, place: Pending | None = None
+    ) -> None:
+        """Answer, and close unless the login may go on; both a while later, so that guessing takes time.
+
+        `place` is the answer's, where it has been waited for.
+        """
         if self._gate.step is not LoginStep.CLOSED:
             connection.answer((answer,))
             return
         door = self._door
         (door.counts.failed if self._is_first else door.counts.not_renewed)[door.listener] += 1
         connection.complain(error.reason if isinstance(error, AuthenticationError) else error.message)
-        place = Pending(0, pipelines=False)
-        connection.wait_for(place)
+        if place is None:
+            place = Pending(0, pipelines=False)
+            connection.wait_for(place)
+        place.task = None
 
-        def end() -> None:
+        def end(place: Pending) -> None:
             connection.settle(place, (answer,) if answer else ())
             connection.close()
 
         delay_s = door.settings().connection_failed_authentication_delay_ms / 1000
-        place.give_up = door.loop.call_later(delay_s, end).cancel
+        place.give_up = door.loop.call_later(delay_s, end, place).cancel
+
+
+class _InRequest:
+    """How a token's answer is sent in the answer to its SaslAuthenticate."""
+
+    def __init__(self, header: RequestHeader) -> None:
+        self._header = header
+
+    def answer(self, token: bytes, lifetime_ms: int) -> bytes:
+        response = SaslAuthenticateResponse(error_message=None, auth_bytes=token, session_lifetime_ms=lifetime_ms)
+        return _encoded(response, self._header)
+
+    def refusal(self, error: KafkaError) -> bytes:
+        response = SaslAuthenticateResponse(error_code=int(error.code), error_message=error.message)
+        return _encoded(response, self._header)
+
+
+class _Bare:
+    """How it is sent without a request around it, where a refusal has no words."""
+
+    def answer(self, token: bytes, lifetime_ms: int) -> bytes:
+        return len(token).to_bytes(LENGTH_BYTES, "big") + token
+
+    def refusal(self, error: KafkaError) -> bytes:
+        return b""
 
 
 def _encoded(response: SaslHandshakeResponse | SaslAuthenticateResponse, header: RequestHeader) -> bytes:

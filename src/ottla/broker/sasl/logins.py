@@ -17,7 +17,9 @@ from ottla.broker.sasl.client_login import LoginDoor
 from ottla.broker.sasl.handshakes import HandshakeDoor
 from ottla.broker.sasl.mechanisms import ListenerMechanisms, check_prefixes, mechanisms_of
 from ottla.broker.sasl.pending_logins import PendingLogins
+from ottla.broker.sasl.tickets import Tickets
 from ottla.broker.sasl.tokens import Tokens
+from ottla.broker.sasl.waiting_exchanges import WaitingExchanges
 from ottla.config import BrokerConfig, BrokerSettings, Listener, SecurityProtocol
 from ottla.metadata import Delta, Image
 from ottla.security import ScramMechanism
@@ -28,6 +30,7 @@ __all__ = ["Logins"]
 log = logging.getLogger(__name__)
 
 SASL = "sasl."
+KERBEROS_RULES = "sasl.kerberos.principal.to.local.rules"
 NONCE_BYTES = 24
 DECOYS = b"salts of users whom there are not"
 DECOY_KEY_BYTES = 32
@@ -82,9 +85,16 @@ class Logins:
             for each in self._by_name.values()
             if "OAUTHBEARER" in each.names
         }
+        self._waiting = WaitingExchanges(offload)
+        self._tickets = self._tickets_of(self._by_name)
 
     async def start(self) -> None:
-        """Fetch issuers' keys; raises ConfigError where a file that is to hold some does not."""
+        """Fetch issuers' keys, and look at keytabs; raises ConfigError where a file that is to hold some does not."""
+        for name, tickets in self._tickets.items():
+            try:
+                await self._offload.thread(tickets.check)
+            except ConfigError as error:
+                raise _of_listener(name, error) from error
         for each in self._bearers.values():
             await each.start()
 
@@ -110,6 +120,7 @@ class Logins:
             settings=self._settings,
             versions_answered=self._versions_answered,
             pending=self._pending,
+            waiting=self._waiting,
             counts=self._counts,
             clock=self._clock,
             loop=self._loop,
@@ -126,7 +137,9 @@ class Logins:
         if wanted:
             try:
                 check_prefixes(wanted, own)
-                self._changed(self._config.with_dynamic(default=image.default_broker_config(), own=own))
+                config = self._config.with_dynamic(default=image.default_broker_config(), own=own)
+                for tickets in self._tickets_of(self._changed(config)).values():
+                    tickets.check()
             except ConfigError as error:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
 
@@ -137,6 +150,7 @@ class Logins:
             return
         try:
             found = self._changed(config)
+            self._tickets = self._tickets_of(found)
         except ConfigError as error:
             log.error("Logins stay as they are configured: %s", error)
             return
@@ -165,6 +179,8 @@ class Logins:
                 found[name] = partial(PlainServer, mechanisms.plain.accepts)
             elif name == "OAUTHBEARER":
                 found[name] = partial(OAuthBearerServer, self._bearers[mechanisms.listener.name].validate)
+            elif name == "GSSAPI":
+                found[name] = self._tickets[mechanisms.listener.name].begin
         return found
 
     def _bearer_tokens(self, mechanisms: ListenerMechanisms, config: BrokerConfig) -> BearerTokens:
@@ -180,7 +196,21 @@ class Logins:
                 loop=self._loop,
             )
         except ConfigError as error:
-            raise ConfigError(error.key, error.value, error.allowed, f"listener {name}: {error}") from error
+            raise _of_listener(name, error) from error
+
+    def _tickets_of(self, by_name: Mapping[str, ListenerMechanisms]) -> dict[str, Tickets]:
+        """Return what takes tickets, of each listener that does; raises ConfigError."""
+        found = {}
+        for name, mechanisms in by_name.items():
+            if mechanisms.kerberos is not None:
+                rules = mechanisms.value(KERBEROS_RULES, "GSSAPI")
+                assert isinstance(rules, tuple)
+                key = mechanisms.entry_key("GSSAPI")
+                try:
+                    found[name] = Tickets(mechanisms.kerberos, rules, key=key, clock=self._clock)
+                except ConfigError as error:
+                    raise _of_listener(name, error) from error
+        return found
 
     def _scram(self, mechanism: ScramMechanism) -> ServerExchange:
         nonce = b64encode(self._rng.randbytes(NONCE_BYTES)).decode()
@@ -192,3 +222,7 @@ class Logins:
             return self._tokens.login(mechanism, user, self._clock.now_ms())
         credential = self._image().scram_credentials.get((user, mechanism.code))
         return None if credential is None else ScramLogin(credential, user)
+
+
+def _of_listener(name: str, error: ConfigError) -> ConfigError:
+    return ConfigError(error.key, error.value, error.allowed, f"listener {name}: {error}")

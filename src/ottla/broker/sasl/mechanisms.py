@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.base import ConfigError
 from ottla.config import BROKER_KEYS, BrokerConfig, Listener, Value
-from ottla.security import JaasEntry, parse_jaas_file, plain_users, read_file, server_entry
+from ottla.security import JaasEntry, KerberosEntry, parse_jaas_file, plain_users, read_file, server_entry
 from ottla.security.sasl import PlainUsers, check_mechanisms
 
 __all__ = ["ListenerMechanisms", "check_prefixes", "jaas_file", "mechanisms_of"]
@@ -14,6 +14,7 @@ __all__ = ["ListenerMechanisms", "check_prefixes", "jaas_file", "mechanisms_of"]
 JAAS_FILE = "java.security.auth.login.config"
 CALLBACKS = "sasl.server.callback.handler.class"
 ENABLED, JAAS, MAX_REAUTH = "sasl.enabled.mechanisms", "sasl.jaas.config", "connections.max.reauth.ms"
+KERBEROS_SERVICE = "sasl.kerberos.service.name"
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 CLASSES = {
     "principal.builder.class": "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
@@ -40,6 +41,7 @@ class ListenerMechanisms:
         self.plain = PlainUsers(self._plain_users()) if "PLAIN" in self.names else None
         for name in self.names:
             self.entry(name)
+        self.kerberos = self._kerberos() if "GSSAPI" in self.names else None
         self.max_reauth_ms = {name: _whole(self.value(MAX_REAUTH, name)) for name in self.names}
         self.frame_bytes_max = config.settings.sasl_server_max_receive_size
 
@@ -74,9 +76,28 @@ class ListenerMechanisms:
             raise ConfigError(key, "", text, text)
         return plain_users(entry)
 
+    def _kerberos(self) -> KerberosEntry:
+        """Return whose key checks tickets."""
+        entry, service = self.entry("GSSAPI"), self.value(KERBEROS_SERVICE, "GSSAPI")
+        if entry is None:
+            key = self.entry_key("GSSAPI")
+            text = (
+                f"{ENABLED} has GSSAPI (Kerberos), which is Kafka's default: name others, such as PLAIN, or give it a JAAS "
+                f"entry of Krb5LoginModule ({key})"
+            )
+            raise ConfigError(key, "", text, text)
+        assert service is None or isinstance(service, str)
+        found = KerberosEntry.of(entry.options, service)
+        found.check_server()
+        return found
+
+    def entry_key(self, mechanism: str) -> str:
+        """Return where a mechanism's JAAS entry belongs."""
+        return f"{self.listener.own_prefix}{mechanism.lower()}.{JAAS}"
+
     def entry(self, mechanism: str) -> JaasEntry | None:
         """Return a mechanism's JAAS entry, None where there is no JAAS configuration at all."""
-        key = f"{self.listener.own_prefix}{mechanism.lower()}.{JAAS}"
+        key = self.entry_key(mechanism)
         inline = self._values.get(f"{mechanism.lower()}.{JAAS}")
         if inline is None and self._values.get(JAAS) is not None:
             raise ConfigError(JAAS, "[hidden]", "", f"{JAAS} of a listener must be prefixed with its mechanism: {key}")

@@ -1,6 +1,7 @@
-"""Logging in (SASL): both sides of PLAIN, SCRAM and OAUTHBEARER, as state machines that take bytes and give bytes.
+"""Logging in (SASL): both sides of PLAIN, SCRAM, OAUTHBEARER and GSSAPI, as state machines that take bytes and give bytes.
 
-Nothing here reads a socket, a file or a clock; randomness, time, passwords and keys are arguments. What goes wrong is an
+Nothing here reads a socket, a file or a clock, but for the doors `key_reader` and `gss`; randomness, time, passwords and
+keys are arguments. What goes wrong is an
 `AuthenticationError`, whose message the peer may hear and whose reason it may not.
 """
 
@@ -16,6 +17,7 @@ from ottla.security.sasl.exchange import (
 from ottla.security.sasl.gate import LoginGate, LoginStep
 from ottla.security.sasl.jwks import Jwks, JwksError
 from ottla.security.sasl.jwt import JwtRules, JwtValidator, UnsecuredValidator, unsecured_token
+from ottla.security.sasl.kerberos import GssapiClient, GssapiServer, GssContext, GssError, GssUnreachableError
 from ottla.security.sasl.oauthbearer import BearerToken, OAuthBearerClient, OAuthBearerServer, TokenRefusedError
 from ottla.security.sasl.plain import PlainClient, PlainServer, PlainUsers
 from ottla.security.sasl.scram import SaltedSecret, ScramClient, ScramLogin, ScramServer
@@ -26,6 +28,11 @@ __all__ = [
     "AuthenticationError",
     "BearerToken",
     "ClientExchange",
+    "GssContext",
+    "GssError",
+    "GssUnreachableError",
+    "GssapiClient",
+    "GssapiServer",
     "Jwks",
     "JwksError",
     "JwtRules",

@@ -18,12 +18,8 @@ __all__ = [
     "unsupported_mechanism",
 ]
 
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 """The mechanisms that are built."""
-_KERBEROS = (
-    "GSSAPI (Kerberos) is not built into Ottla, and Kafka's default is GSSAPI: "
-    f"name one or more of {', '.join(MECHANISMS)}"
-)
 
 
 class AuthenticationError(KafkaError):
@@ -69,6 +65,11 @@ class ServerExchange(Protocol):
         ...
 
     @property
+    def waits(self) -> bool:
+        """True where `respond` may wait, for a file or a name server: then it is called on a thread."""
+        ...
+
+    @property
     def logged_in(self) -> LoggedIn | None:
         """Who has logged in, once the exchange is complete."""
         ...
@@ -104,8 +105,6 @@ def check_mechanisms(key: str, names: Iterable[str]) -> None:
     """Raise ConfigError where a configuration enables a mechanism that is not built, or none."""
     names = list(names)
     for name in names:
-        if name == "GSSAPI":
-            raise ConfigError(key, name, _KERBEROS)
         if name not in MECHANISMS:
             raise ConfigError(key, name, f"must be one of {', '.join(MECHANISMS)}")
     if not names:

@@ -94,23 +94,45 @@ class LoginGate:
         Raises AuthenticationError, after which the connection is answered, after a while, and closed; and ILLEGAL_SASL_STATE
         where no token was due.
         """
-        if self.step not in (LoginStep.TOKENS, LoginStep.BARE_TOKENS):
-            raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate came without a SaslHandshake")
-        assert self._exchange is not None
-        mechanism = self._exchange.mechanism
+        exchange = self._due()
         try:
-            answer = self._exchange.respond(token)
-            logged_in = self._exchange.logged_in
-            if logged_in is None:
-                return answer, 0
-            limit_ms = self._max_reauth_ms.get(mechanism, 0)
+            answer = exchange.respond(token)
+        except AuthenticationError as error:
+            raise self.refused(error) from error
+        return answer, self.responded(now_ms, steady_ms)
+
+    @property
+    def waiting(self) -> ServerExchange | None:
+        """The exchange under way, where its `respond` may wait: it is called elsewhere, then `responded` or `refused`."""
+        exchange = self._exchange
+        return exchange if exchange is not None and exchange.waits else None
+
+    def responded(self, now_ms: int, steady_ms: int = 0) -> int:
+        """Take in that the exchange has answered a token; returns and raises as `respond` does."""
+        exchange = self._due()
+        mechanism, logged_in = exchange.mechanism, exchange.logged_in
+        if logged_in is None:
+            return 0
+        limit_ms = self._max_reauth_ms.get(mechanism, 0)
+        try:
             session = Session.begin(
                 mechanism, logged_in, now_ms=now_ms, steady_ms=steady_ms, max_reauth_ms=limit_ms, before=self.session
             )
         except AuthenticationError as error:
-            raise self._closed(error) from error
+            raise self.refused(error) from error
         self.session, self._exchange, self.step = session, None, LoginStep.OPEN
-        return answer, session.lifetime_ms
+        return session.lifetime_ms
+
+    def refused(self, error: KafkaError) -> KafkaError:
+        """Take in that the exchange has failed: nothing more is due. Returns the error."""
+        return self._closed(error)
+
+    def _due(self) -> ServerExchange:
+        """Return the exchange that a token is for; raises ILLEGAL_SASL_STATE where none was due."""
+        if self.step not in (LoginStep.TOKENS, LoginStep.BARE_TOKENS):
+            raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate came without a SaslHandshake")
+        assert self._exchange is not None
+        return self._exchange
 
     def _closed(self, error: KafkaError) -> KafkaError:
         self.step, self._exchange = LoginStep.CLOSED, None

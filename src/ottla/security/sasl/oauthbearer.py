@@ -53,6 +53,7 @@ class OAuthBearerServer:
     """A server's side."""
 
     mechanism = _MECHANISM
+    waits = False
 
     def __init__(self, validate: Callable[[str], BearerToken]) -> None:
         """`validate` raises TokenRefusedError."""

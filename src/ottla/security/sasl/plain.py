@@ -36,6 +36,7 @@ class PlainServer:
     """A server's side, asking `accepts` with user and password."""
 
     mechanism = _NAME
+    waits = False
 
     def __init__(self, accepts: Callable[[str, str], bool]) -> None:
         self._accepts = accepts

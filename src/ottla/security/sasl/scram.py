@@ -54,6 +54,8 @@ Lookup = Callable[[str, bool], ScramLogin | None]
 class ScramServer:
     """A server's side. `nonce` is fresh and random for each exchange, `decoy_key` one secret of the server."""
 
+    waits = False
+
     def __init__(self, mechanism: ScramMechanism, lookup: Lookup, *, nonce: str, decoy_key: bytes) -> None:
         assert _PRINTABLE.fullmatch(nonce)
         self.mechanism = mechanism.mechanism_name
