@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ottla.base import ErrorCode, WireError
+from ottla.base import WireError
 from ottla.broker import Node
 from ottla.broker.requests.answers import Encoded
 from ottla.broker.requests.connected import Connected
@@ -32,7 +32,7 @@ from tests.broker.node_client import batch, parts, start_node
 from tests.cost.growth import Growth
 from tests.cost.requests import Shape, There, shapes
 from tests.cost.stretches import Stretches
-from tests.cost.work import places, work
+from tests.cost.work import places
 
 __all__ = ["Found", "Measured", "measured_apis"]
 
@@ -47,6 +47,8 @@ SETTINGS = (
     "transaction.state.log.num.partitions=2",
     "auto.create.topics.enable=false",
     "log.cleaner.enable=false",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms=3600000",
+    "transaction.remove.expired.transaction.cleanup.interval.ms=3600000",
 )
 LAST = (
     *(ApiKey.LEAVE_GROUP, ApiKey.OFFSET_DELETE, ApiKey.DELETE_GROUPS, ApiKey.DELETE_RECORDS, ApiKey.DELETE_ACLS),
@@ -104,15 +106,13 @@ class _World:
             is_controller="broker" not in APIS[handler.api_key].listeners,
         )
         places()
-        await asyncio.sleep(0)
         self.stretches.begin()
-        before = work()
         try:
             await asyncio.wait_for(self._answer(handler, version, frame, connected), ANSWER_S_MAX)
         except WireError:
             pass  # it closes the connection
-        await asyncio.sleep(0)
-        return Measured(work() - before, self.stretches.longest, places())
+        await self.stretches.quiet()
+        return Measured(self.stretches.total, self.stretches.longest, places())
 
     async def _answer(self, handler: Handler[Any], version: int, frame: memoryview, connected: Connected) -> None:
         position = read_request_header(frame)[1]
@@ -148,7 +148,7 @@ async def _world(folder: Path, size: int, stretches: Stretches) -> AsyncIterator
         ids: dict[int, bytes] = {}
         for some in _in_parts(size):
             topics = [
-                CreatableTopic(name=f"t{at}", num_partitions=1 if at else size, replication_factor=1) for at in some
+                CreatableTopic(name=f"t_{at}", num_partitions=1 if at else size, replication_factor=1) for at in some
             ]
             answer = await admin.ask(CreateTopicsRequest(topics=topics, timeout_ms=30_000))
             assert not any(each.error_code for each in answer.topics), answer
@@ -174,7 +174,7 @@ async def _fill(admin: Asker, size: int) -> None:
             generation_id_or_member_epoch=-1,
             topics=[
                 OffsetCommitRequestTopic(
-                    name="t0",
+                    name="t_0",
                     partitions=[
                         OffsetCommitRequestPartition(partition_index=index, committed_offset=0)
                         for index in range(1 if at else size)
@@ -188,13 +188,13 @@ async def _fill(admin: Asker, size: int) -> None:
         records = batch(b"x", producer_id=begun.producer_id + 1_000_000, producer_epoch=0, base_sequence=0)
         partition = PartitionProduceData(index=0, records=records)
         produce = ProduceRequest(
-            acks=-1, timeout_ms=10_000, topic_data=[TopicProduceData(name="t0", partition_data=[partition])]
+            acks=-1, timeout_ms=10_000, topic_data=[TopicProduceData(name="t_0", partition_data=[partition])]
         )
         await _until_done(
             admin.ask, produce, 12, lambda answer: answer.responses[0].partition_responses[0].error_code
         )
     for some in _in_parts(size):
-        await grant(admin.node, *(allowed(f"User:u{at}", Operation.READ, Resource.TOPIC, f"t{at}") for at in some))
+        await grant(admin.node, *(allowed(f"User:u{at}", Operation.READ, Resource.TOPIC, f"t_{at}") for at in some))
 
 
 RESOURCES = (Resource.TOPIC, Resource.GROUP, Resource.TRANSACTIONAL_ID, Resource.DELEGATION_TOKEN, Resource.USER)
@@ -255,5 +255,3 @@ async def _measure(
             if one is not None and many is not None:
                 yield shape.name, (one, many)
 
-
-_ = ErrorCode

@@ -12,7 +12,7 @@ from typing import Any
 
 from ottla.base import ZERO_UUID
 from ottla.broker.requests.handler import Handler
-from ottla.wire import ApiKey, Message
+from ottla.wire import APIS, ApiKey, Message
 from tests.broker.access_requests import Names, requests_about
 
 __all__ = ["Shape", "There", "shapes"]
@@ -41,6 +41,8 @@ GIVEN: Mapping[ApiKey, tuple[Mapping[str, Any], ...]] = {
 KEPT = frozenset({"entity_type", "key", "principal", "host", "host_filter", "principal_filter", "path", "metadata"})
 """Texts that stay as they are in elements that differ."""
 
+KINDS = ("equal", "there", "missing", "mixed")
+"""All the same; all of what is there, or of what is not; one that is there over and over between others that are not."""
 BEYOND = 100_000
 """No partition has this index, or a higher one."""
 
@@ -53,12 +55,12 @@ class There:
 
     def names(self, at: int) -> Names:
         """Return what exists of that number."""
-        return Names(f"t{at}", self.ids.get(at, ZERO_UUID), f"g{at}", f"x{at}")
+        return Names(f"t_{at}", self.ids.get(at, ZERO_UUID), f"g{at}", f"x{at}")
 
     @staticmethod
     def missing(at: int) -> Names:
         """Return what does not exist."""
-        return Names(f"new{at}", at.to_bytes(16, "big"), f"newg{at}", f"newx{at}")
+        return Names(f"new.{at}", at.to_bytes(16, "big"), f"newg{at}", f"newx{at}")
 
 
 @dataclass(frozen=True)
@@ -167,12 +169,30 @@ def shapes(handler: Handler[Any], version: int) -> Iterator[Shape]:
     """Yield each way in which a request of this version can be long."""
     key = ApiKey(handler.api_key)
     some = There({}).names(0)
-    for given in GIVEN.get(key, ({},)):
+    for way, given in enumerate(_ways(handler, version)):
         for variant, base in enumerate(requests_about(handler, some, version)):
-            for path in dict.fromkeys(_arrays(base, version)):
-                for kind in ("equal", "there", "missing"):
-                    name = f"{key.name} {version} {'.'.join(path)} {kind} {variant}"
+            for path in dict.fromkeys(_arrays(_changed(base, version, given), version)):
+                for kind in KINDS:
+                    name = f"{key.name} {version} {'.'.join(path)} {kind} {way}.{variant}"
                     yield Shape(name, _maker(handler, version, given, variant, path, kind))
+
+
+def _ways(handler: Handler[Any], version: int) -> Iterator[Mapping[str, Any]]:
+    """Yield what is given for an API, and with it that each array within its elements is null: all that there is."""
+    for given in GIVEN.get(ApiKey(handler.api_key), ({},)):
+        yield given
+        for name in dict.fromkeys(_nullable(APIS[handler.api_key].request, version, is_inner=False)):
+            yield {**given, name: None}
+
+
+def _nullable(kind: Any, version: int, *, is_inner: bool) -> Iterator[str]:
+    for field in kind.FIELDS:
+        if not _has(field, version) or not field.kind.startswith("[]"):
+            continue
+        if is_inner and field.nullable is not None and field.nullable[0] <= version <= field.nullable[1]:
+            yield field.name
+        if field.struct is not None:
+            yield from _nullable(field.struct, version, is_inner=True)
 
 
 def _maker(
@@ -182,17 +202,19 @@ def _maker(
         return _changed(list(requests_about(handler, names, version))[variant], version, given)
 
     def make(there: There, count: int) -> Message:
-        pick: Pick = there.missing if kind == "missing" else there.names
         base = request(there.names(0))
         field = _field(base, path)
         elements = []
         for at in range(count):
-            value = _get(base if kind == "equal" or len(path) > 1 else request(pick(at)), path)
+            is_missing = kind == "missing" or (kind == "mixed" and at % 2 == 1)
+            is_equal = kind == "equal" or (kind == "mixed" and not is_missing)
+            pick: Pick = there.missing if is_missing else there.names
+            value = _get(base if is_equal or len(path) > 1 else request(pick(at)), path)
             element = _element(field, value, at)
             if element is None:
                 return base
-            number = at + BEYOND if kind == "missing" else at
-            elements.append(element if kind == "equal" else _numbered(element, number, version, given))
+            number = at + BEYOND if is_missing else at
+            elements.append(element if is_equal else _numbered(element, number, version, given))
         return _with(base, path, elements)
 
     return make

@@ -100,6 +100,8 @@ def _answer_later(
     """Look again whenever a copy fetches, until every copy has deleted, or the time is over."""
     deferred: Deferred[DeleteRecordsResponse] = Deferred()
     services = context.services
+    partitions = {each.partition.key: each.partition for each in waiting if each.partition is not None}.values()
+    """Each once, however often it is named."""
 
     def look() -> None:
         for each in waiting:
@@ -110,10 +112,11 @@ def _answer_later(
             finish(True)
 
     def finish(is_news: bool) -> None:
+        for partition in partitions:
+            if look in partition.deletions:
+                partition.deletions.remove(look)
         for each in waiting:
             assert each.partition is not None
-            if look in each.partition.deletions:
-                each.partition.deletions.remove(look)
             if not each.partition.replica.is_leader:
                 each.code, each.low_watermark = ErrorCode.NOT_LEADER_OR_FOLLOWER, UNKNOWN_LOW_WATERMARK
             elif not each.is_everywhere:
@@ -122,10 +125,9 @@ def _answer_later(
 
     wait = Wait(services.loop.time() + max(request.timeout_ms, 0) / 1000, finish)
     keys = []
-    for each in waiting:
-        assert each.partition is not None
-        each.partition.deletions.append(look)
-        keys.append(each.partition.key)
+    for partition in partitions:
+        partition.deletions.append(look)
+        keys.append(partition.key)
     # it ends when a partition gets another leader, or at its deadline
     services.purgatory.add_produce(wait, tuple(keys))
     return deferred
