@@ -14,7 +14,9 @@ from tests.cost import work
 def main() -> int:
     """Measure, print what grows or holds the loop, and return 1 where something does."""
     parser = argparse.ArgumentParser(prog="python -m tests.cost", description=__doc__)
-    parser.add_argument("--n", type=int, default=64, help="elements of the smaller request; the larger has four times as many")
+    parser.add_argument(
+        "--n", type=int, default=64, help="elements of the smaller request; the larger has four times as many"
+    )
     parser.add_argument("--all-versions", action="store_true", help="every version, not only the newest")
     parser.add_argument("--only", default="", help="APIs whose name has this in it, as METADATA")
     parser.add_argument("--places", action="store_true", help="show the lines that cost most; slower")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,7 @@ class Found:
 
 
 class _World:
-    """One broker and what it holds: `size` topics, groups, transactional ids, entries, and partitions and producers of one."""
+    """One broker and what it holds: `size` topics, groups, transactional ids, entries, partitions and writers of a topic."""
 
     def __init__(self, node: Node, size: int, there: There, stretches: Stretches) -> None:
         self.node, self.size, self.there, self.stretches = node, size, there, stretches
@@ -107,10 +107,8 @@ class _World:
         )
         places()
         self.stretches.begin()
-        try:
+        with suppress(WireError):  # it closes the connection
             await asyncio.wait_for(self._answer(handler, version, frame, connected), ANSWER_S_MAX)
-        except WireError:
-            pass  # it closes the connection
         await self.stretches.quiet()
         return Measured(self.stretches.total, self.stretches.longest, places())
 
@@ -190,9 +188,7 @@ async def _fill(admin: Asker, size: int) -> None:
         produce = ProduceRequest(
             acks=-1, timeout_ms=10_000, topic_data=[TopicProduceData(name="t_0", partition_data=[partition])]
         )
-        await _until_done(
-            admin.ask, produce, 12, lambda answer: answer.responses[0].partition_responses[0].error_code
-        )
+        await _until_done(admin.ask, produce, 12, lambda answer: answer.responses[0].partition_responses[0].error_code)
     for some in _in_parts(size):
         await grant(admin.node, *(allowed(f"User:u{at}", Operation.READ, Resource.TOPIC, f"t_{at}") for at in some))
 
@@ -254,4 +250,3 @@ async def _measure(
             many = await world.measure(shape, handler, version, world.size)
             if one is not None and many is not None:
                 yield shape.name, (one, many)
-

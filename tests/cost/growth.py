@@ -33,7 +33,9 @@ class Growth:
 
     def __str__(self) -> str:
         ratio = self.large / max(1, self.small)
-        return f"{self.elements // TIMES} elements cost {self.small}, {self.elements} cost {self.large}: {ratio:.1f} times"
+        return (
+            f"{self.elements // TIMES} elements cost {self.small}, {self.elements} cost {self.large}: {ratio:.1f} times"
+        )
 
 
 def grows_linearly(make: Callable[[int], Any], run: Callable[[Any], object], n: int = 64) -> Growth:

@@ -35,6 +35,7 @@ SEARCHES = ("count", "index", "remove", "insert", "copy", "reverse", "sort", "re
 TAKES = ("extend", "update", "union", "difference", "intersection", "difference_update", "join", "extendleft")
 RESULTS = (list, tuple, set, frozenset, dict, sorted, bytes, bytearray)
 CONSUMERS = (sum, min, max, any, all)
+CALLED = frozenset(each.__name__ for each in (*RESULTS, *CONSUMERS, compile))
 
 
 def work() -> int:
@@ -257,7 +258,7 @@ class _Rewriter(ast.NodeTransformer):
         node.body = self._with_tick(node.body)
         return node
 
-    visit_FunctionDef = visit_AsyncFunctionDef = _function  # noqa: N815 - ast's names
+    visit_FunctionDef = visit_AsyncFunctionDef = _function
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AnnAssign:
         if node.value is not None:
@@ -269,7 +270,7 @@ class _Rewriter(ast.NodeTransformer):
         node.body = self._with_tick(node.body)
         return node
 
-    visit_For = visit_While = visit_AsyncFor = _loop  # noqa: N815
+    visit_For = visit_While = visit_AsyncFor = _loop
 
     def _comprehension(self, node: Any) -> Any:
         self.generic_visit(node)
@@ -279,7 +280,7 @@ class _Rewriter(ast.NodeTransformer):
                 each.iter = _call(name, each.iter)
         return node
 
-    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension  # noqa: N815
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
 
     def visit_Compare(self, node: ast.Compare) -> Any:
         self.generic_visit(node)
@@ -304,9 +305,8 @@ class _Rewriter(ast.NodeTransformer):
         if isinstance(function, ast.Attribute) and function.attr in (*SEARCHES, *TAKES, "pop"):
             if not (isinstance(function.value, ast.Call) and getattr(function.value.func, "id", "") == "super"):
                 node.func = _call("_work_method", function.value, ast.Constant(function.attr))
-        elif isinstance(function, ast.Name):
-            if any(function.id == each.__name__ for each in (*RESULTS, *CONSUMERS, compile)):
-                node.func = _call("_work_called", function)
+        elif isinstance(function, ast.Name) and function.id in CALLED:
+            node.func = _call("_work_called", function)
         return node
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
@@ -341,7 +341,7 @@ class _Rewriter(ast.NodeTransformer):
             return _call("_work_made", node)
         return node
 
-    visit_List = visit_Tuple = visit_Set = visit_Dict = _display  # noqa: N815
+    visit_List = visit_Tuple = visit_Set = visit_Dict = _display
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
         for each in node.values:

@@ -6,11 +6,14 @@ is at once, or says REQUEST_TIMED_OUT.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from ottla.base import ErrorCode, KafkaError, NodeId, Offset, StorageError
 from ottla.broker.parts import LogParts
 from ottla.broker.replicas.local_partition import LocalPartition
-from ottla.broker.requests.answers import Deferred
+from ottla.broker.requests.answers import Answer, Deferred
 from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.slices import now_or_in_slices
 from ottla.replica import Wait
 from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.delete_records import (
@@ -43,13 +46,17 @@ class _Deletion:
         return self.partition is None or self.low_watermark >= self.wanted
 
 
-def delete_records(
-    context: RequestContext[LogParts], request: DeleteRecordsRequest
-) -> DeleteRecordsResponse | Deferred[DeleteRecordsResponse]:
+def delete_records(context: RequestContext[LogParts], request: DeleteRecordsRequest) -> Answer:
     """Delete what each partition is asked to, each by itself, and answer when their copies have."""
+    return now_or_in_slices(_delete_all(context, request))
+
+
+def _delete_all(context: RequestContext[LogParts], request: DeleteRecordsRequest) -> Generator[None, None, Answer]:
     deletions = []
     for topic in request.topics:
+        yield
         for each in topic.partitions:
+            yield
             deletion = _Deletion(topic.name, each.partition_index)
             deletions.append(deletion)
             try:

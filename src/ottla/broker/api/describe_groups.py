@@ -7,8 +7,8 @@ from collections.abc import Generator
 from ottla import groups
 from ottla.base import ErrorCode, KafkaError
 from ottla.broker.parts import GroupParts
-from ottla.broker.requests.authorized_operations import group_operations
 from ottla.broker.requests.answers import Answer
+from ottla.broker.requests.authorized_operations import group_operations
 from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.broker.requests.slices import now_or_in_slices, of_each
 from ottla.groups import ShardState
