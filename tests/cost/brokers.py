@@ -11,6 +11,8 @@ from typing import Any
 
 from ottla.base import WireError
 from ottla.broker import Node
+from ottla.broker.api import produce
+from ottla.broker.requests import slices
 from ottla.broker.requests.answers import Encoded
 from ottla.broker.requests.connected import Connected
 from ottla.broker.requests.handler import Handler, RequestContext
@@ -39,14 +41,27 @@ __all__ = ["Found", "Measured", "measured_apis"]
 STRANGER = "User:stranger"
 LENGTH_BYTES = 4
 ANSWER_S_MAX = 60
-STRETCH_MAX = 60_000
-"""Work that may be done before other connections have their turn: some 20 ms of a slow machine."""
+STEPS = 16
+"""Elements in a slice while this measures, so that few of them show whether there are slices at all."""
+STRETCH_MAX = 6_000
+"""Work that may be done before other connections have their turn: twenty elements' at most, and ten of all that are asked."""
+IN_ONE_PIECE = {
+    ApiKey.FETCH: "what it reads belongs to one session and one answer's bytes",
+    ApiKey.OFFSET_COMMIT: "a group's commit is decided at one moment",
+    ApiKey.TXN_OFFSET_COMMIT: "a group's commit is decided at one moment",
+    ApiKey.OFFSET_DELETE: "a group's deletion is decided at one moment",
+    ApiKey.ADD_PARTITIONS_TO_TXN: "a transaction's partitions are added at one moment; brokers ask of many",
+    ApiKey.WRITE_TXN_MARKERS: "brokers ask it of each other",
+}
+"""APIs for clients whose long requests hold the loop, and why."""
+CHECKPOINTS = ("log.flush.offset", "log.flush.start.offset", "replica.high.watermark")
 SETTINGS = (
     *AUTHORIZER,
     "offsets.topic.num.partitions=2",
     "transaction.state.log.num.partitions=2",
     "auto.create.topics.enable=false",
     "log.cleaner.enable=false",
+    *(f"{each}.checkpoint.interval.ms=3600000" for each in CHECKPOINTS),
     "transaction.abort.timed.out.transaction.cleanup.interval.ms=3600000",
     "transaction.remove.expired.transaction.cleanup.interval.ms=3600000",
 )
@@ -56,6 +71,7 @@ LAST = (
 )
 """What takes away that others ask for comes after them."""
 PARTS_PER_REQUEST = 64
+IN_ONE_PIECE_PER_ELEMENT = 1_000
 
 
 @dataclass
@@ -74,12 +90,13 @@ class Found:
     name: str
     growth: Growth
     stretch: int
+    stretch_max: int
     places: list[tuple[str, int]]
 
     @property
     def is_bounded(self) -> bool:
         """Return whether others had their turn in between."""
-        return self.stretch <= STRETCH_MAX
+        return self.stretch <= self.stretch_max
 
     def __str__(self) -> str:
         lines = "".join(f"\n    {cost:>10} {place}" for place, cost in self.places)
@@ -118,10 +135,16 @@ class _World:
             message = handler.read(frame, version, position)
         else:
             message, _ = decode(handler.request, frame, version, position)
+        await asyncio.sleep(0)
+        self.stretches.longest = 0  # reading and writing are quick, and in one piece
         context = RequestContext(parts(self.node), connected, handler.api_key, version, 1, "test")
         reply = await dispatch(handler, context, message)
+        await asyncio.sleep(0)
+        self.stretches.longest, longest = 0, self.stretches.longest
         if reply is not None and not isinstance(reply, Encoded):
             encode_response(reply, handler.api_key, version, 1)
+            await asyncio.sleep(0)
+        self.stretches.longest = longest
 
 
 async def _until_done(ask: Any, request: Message, version: int | None, result: Callable[[Any], int]) -> Any:
@@ -220,6 +243,8 @@ async def measured_apis(
 ) -> list[Found]:
     """Return what each shape of each API's requests costs with `n` elements and with four times as many."""
     stretches = Stretches()
+    slices.SLICE_STEPS = STEPS
+    produce.PARTITIONS_AT_ONCE_MAX = produce.PARTITIONS_PER_STEP = STEPS  # type: ignore[misc]
     costs: list[dict[str, tuple[Measured, Measured]]] = []
     for size in (n, 4 * n):
         costs.append({})
@@ -231,13 +256,28 @@ async def measured_apis(
                 async for name, measured in _measure(world, _asked(all_versions, only)):
                     costs[-1][f"{name} {rights}"] = measured
     found = []
+    bounds = {name: _stretch_max(name, 4 * n) for name in costs[0]}
     for name, (one, many) in costs[0].items():
         if name not in costs[1]:
             continue
         base, most = costs[1][name]
         growth = Growth(many.work - one.work, most.work - base.work, 4 * n)
-        found.append(Found(name, growth, most.stretch, most.places))
+        found.append(Found(name, growth, most.stretch, bounds[name], most.places))
     return found
+
+
+def _stretch_max(name: str, count: int) -> int:
+    """Return how much may be done in one piece.
+
+    What the controller decides sees one moment, and is bounded by how much it may be; brokers trust each other.
+    """
+    key = ApiKey[name.partition(" ")[0]]
+    handler = next(each for each in all_handlers() if each.api_key == key)
+    is_decided = handler.forwards and (not handler.splits or name.endswith("with rights"))
+    is_internal = handler.needs.operation is Operation.CLUSTER_ACTION or "broker" not in APIS[key].listeners
+    if is_decided or is_internal or key in IN_ONE_PIECE:
+        return IN_ONE_PIECE_PER_ELEMENT * count
+    return STRETCH_MAX
 
 
 async def _measure(
