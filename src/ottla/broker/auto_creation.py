@@ -19,6 +19,10 @@ __all__ = ["AutoCreation"]
 
 log = logging.getLogger(__name__)
 
+CREATED_AT_ONCE_MAX = 1_000
+"""Topics that are begun for one request: who named more asks again for the others."""
+TOLD_MAX = 10
+"""Names in one line of the log."""
 COMPLAINTS_MAX = 1000
 """Topics of which it is remembered that they could not be made."""
 
@@ -36,7 +40,7 @@ class AutoCreation:
 
     def create(self, names: Iterable[str], asked_by: Connected | None = None) -> None:
         """Begin to create these topics, except those under way: with the rights of who asked, else with this node's."""
-        new = [name for name in dict.fromkeys(names) if name not in self._under_way]
+        new = [name for name in dict.fromkeys(names) if name not in self._under_way][:CREATED_AT_ONCE_MAX]
         if new:
             self._under_way.update(new)
             task = asyncio.get_running_loop().create_task(self._create(new, asked_by))
@@ -59,7 +63,8 @@ class AutoCreation:
                 if each.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                     self._complain(each.name, each.error_message or "")
         except KafkaError as error:
-            self._complain(", ".join(names), str(error))
+            more = f" and {len(names) - TOLD_MAX} more" if len(names) > TOLD_MAX else ""
+            self._complain(", ".join(names[:TOLD_MAX]) + more, str(error))
         finally:
             self._under_way.difference_update(names)
 

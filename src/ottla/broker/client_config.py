@@ -13,10 +13,11 @@ __all__ = ["client_metrics_entries", "group_entries"]
 def client_metrics_entries(given: Mapping[str, str], names: Sequence[str] | None) -> list[ConfigEntry]:
     """Return the keys of a subscription (KIP-714), set or default."""
     source = ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG
+    wanted = None if names is None else set(names)
     return [
         _entry(key, given.get(name), key.default, source, synonyms=())
         for name, key in decide.CLIENT_METRICS_KEYS.items()
-        if names is None or name in names
+        if wanted is None or name in wanted
     ]
 
 
@@ -24,8 +25,9 @@ def group_entries(given: Mapping[str, str], broker: BrokerConfig, names: Sequenc
     """Return the keys of a group, set or the broker's value of that key."""
     source = ConfigSource.DYNAMIC_GROUP_CONFIG
     entries = []
+    wanted = None if names is None else set(names)
     for name, key in GROUP_KEYS.items():
-        if names is not None and name not in names:
+        if wanted is not None and name not in wanted:
             continue
         own = broker.entries([f"group.{name}"])
         default = own[0].value if own else key.default

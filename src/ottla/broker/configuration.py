@@ -15,15 +15,23 @@ class Configuration:
     def __init__(self, static: BrokerConfig) -> None:
         self.broker = static
         self._topics: dict[str, TopicConfig] = {}
+        self._without_overrides: TopicConfig | None = None
         self._image: Image = EMPTY_IMAGE
 
     def topic(self, name: str) -> TopicConfig:
         """Return a topic's effective configuration."""
         found = self._topics.get(name)
         if found is None:
-            found = TopicConfig(self._image.topic_config(name), self.broker)
+            overrides = self._image.topic_config(name)
+            found = TopicConfig(overrides, self.broker) if overrides else self._plain()
             self._topics[name] = found
         return found
+
+    def _plain(self) -> TopicConfig:
+        """Return the one value of all topics that override nothing."""
+        if self._without_overrides is None or self._without_overrides.broker is not self.broker:
+            self._without_overrides = TopicConfig({}, self.broker)
+        return self._without_overrides
 
     def log_config(self, name: str) -> LogConfig:
         """Return what a topic's configuration says to its logs."""

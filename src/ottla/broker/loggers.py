@@ -35,7 +35,8 @@ def _level_name(logger: logging.Logger) -> str:
 
 def logger_entries(names: Sequence[str] | None) -> list[ConfigEntry]:
     """Return every logger, or those named, with the level in effect."""
-    return [_entry(name) for name in _names() if names is None or name in names]
+    wanted = None if names is None else set(names)
+    return [_entry(name) for name in _names() if wanted is None or name in wanted]
 
 
 def _entry(name: str) -> ConfigEntry:

@@ -342,12 +342,28 @@ class BrokerConfig:
 
     def entries(self, names: Iterable[str] | None = None) -> list[ConfigEntry]:
         """Return every key, or those named, as DescribeConfigs reports this broker."""
-        layers = self.layers
-        wanted = None if names is None else set(names)
+        places = self._places
+        wanted = places if names is None else sorted(places.keys() & set(names), key=places.__getitem__)
+        return [self._kept_entry(name) for name in wanted]
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        """The keys that are told of, each with its place among them."""
         unknown = [name for name in self.static if name not in BROKER_KEYS]
         given = {**self.static, **self.dynamic_default, **self.dynamic}
         public = [name for name, key in BROKER_KEYS.items() if not key.internal or name in given]
-        return [self._entry(name, layers) for name in [*public, *unknown] if wanted is None or name in wanted]
+        return {name: at for at, name in enumerate([*public, *unknown])}
+
+    def _kept_entry(self, name: str) -> ConfigEntry:
+        found = self._entries.get(name)
+        if found is None:
+            found = self._entries[name] = self._entry(name, self.layers)
+        return found
+
+    @cached_property
+    def _entries(self) -> dict[str, ConfigEntry]:
+        """What was told of so far: one request may name this broker a hundred thousand times."""
+        return {}
 
     def _entry(self, name: str, layers: tuple[Layer, ...]) -> ConfigEntry:
         key = _key_of(name)

@@ -40,12 +40,16 @@ class TopicConfig:
 
     def entries(self, names: Iterable[str] | None = None) -> list[ConfigEntry]:
         """Return every key, or those named, as DescribeConfigs reports the topic."""
-        wanted = None if names is None else set(names)
-        return [
-            self._entry(name)
-            for name, key in TOPIC_KEYS.items()
-            if (not key.internal or name in self.overrides) and (wanted is None or name in wanted)
-        ]
+        entries = self._entries
+        wanted = entries if names is None else set(names)
+        return [entry for name, entry in entries.items() if name in wanted]
+
+    @cached_property
+    def _entries(self) -> Mapping[str, ConfigEntry]:
+        """The entry of every key that is told of."""
+        return {
+            name: self._entry(name) for name, key in TOPIC_KEYS.items() if not key.internal or name in self.overrides
+        }
 
     def _entry(self, name: str) -> ConfigEntry:
         key = TOPIC_KEYS[name]

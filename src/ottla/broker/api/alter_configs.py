@@ -7,6 +7,7 @@ from ottla.broker.api.incremental_alter_configs import may_alter, may_make_room,
 from ottla.broker.parts import ControllerParts
 from ottla.broker.requests.forwarding import from_controller
 from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.slices import Pauses
 from ottla.metadata import Image, ResourceType, decide
 from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.alter_configs import (
@@ -23,7 +24,9 @@ async def alter_configs(context: RequestContext[ControllerParts], request: Alter
     """Replace each resource's values by itself, but for this broker's stores where it cannot use them."""
     results: list[AlterConfigsResourceResponse] = []
     stored: list[AlterConfigsResource] = []
+    pauses = Pauses()
     for resource in request.resources:
+        await pauses.step()
         own = {each.name: each.value for each in resource.configs if each.value is not None}
         name = (resource.resource_type, resource.resource_name)
         may = may_alter(context, *name)
@@ -43,7 +46,9 @@ async def _alter_stored(context: RequestContext[ControllerParts], request: Alter
     services = context.services
     results: list[AlterConfigsResourceResponse] = []
     stored: list[AlterConfigsResource] = []
+    pauses = Pauses()
     for resource in request.resources:
+        await pauses.step()
         if not may_alter(context, resource.resource_type, resource.resource_name):
             results.append(_result(resource, refusal(resource.resource_type)))
         elif resource.resource_type == ResourceType.BROKER_LOGGER:

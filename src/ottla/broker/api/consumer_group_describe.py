@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from ottla.base import ErrorCode, KafkaError
 from ottla.broker.api.consumer_group_heartbeat import is_enabled
 from ottla.broker.parts import GroupParts
+from ottla.broker.requests.answers import Answer
 from ottla.broker.requests.authorized_operations import group_operations
 from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.slices import now_or_in_slices, of_each
 from ottla.groups import ShardState, consumer
 from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.consumer_group_describe import (
@@ -21,16 +25,21 @@ __all__ = ["HANDLER"]
 HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
 
 
-def consumer_group_describe(
-    context: RequestContext[GroupParts], request: ConsumerGroupDescribeRequest
-) -> ConsumerGroupDescribeResponse:
-    """Describe each group by itself."""
+def consumer_group_describe(context: RequestContext[GroupParts], request: ConsumerGroupDescribeRequest) -> Answer:
+    """Describe each group by itself, and once where it is named again: a description is much longer than a name."""
     if not is_enabled(context):
         return refuse(request, KafkaError(ErrorCode.UNSUPPORTED_VERSION, "The consumer group protocol is not enabled"))
+    return now_or_in_slices(_describe_all(context, request))
+
+
+def _describe_all(
+    context: RequestContext[GroupParts], request: ConsumerGroupDescribeRequest
+) -> Generator[None, None, ConsumerGroupDescribeResponse]:
     with_operations = request.include_authorized_operations
-    return ConsumerGroupDescribeResponse(
-        groups=[_describe(context, each, with_operations=with_operations) for each in request.group_ids]
+    found = yield from of_each(
+        dict.fromkeys(request.group_ids), lambda each: _describe(context, each, with_operations=with_operations)
     )
+    return ConsumerGroupDescribeResponse(groups=found)
 
 
 def _describe(context: RequestContext[GroupParts], group_id: str, *, with_operations: bool) -> DescribedGroup:

@@ -6,6 +6,7 @@ from ottla.base import ErrorCode, KafkaError
 from ottla.broker.parts import ControllerParts
 from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.broker.requests.mutations import mutation_quota
+from ottla.broker.requests.slices import Pauses
 from ottla.metadata import Image, decide
 from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
@@ -20,11 +21,12 @@ async def create_topics(context: RequestContext[ControllerParts], request: Creat
     """Create the topics that the client may create, and answer once they are committed."""
     services = context.services
     everywhere = context.would_allow(Operation.CREATE, Resource.CLUSTER)
-    allowed = {
-        each.name
-        for each in request.topics
-        if everywhere or context.allows(Operation.CREATE, Resource.TOPIC, each.name)
-    }
+    allowed = set()
+    pauses = Pauses()
+    for each in request.topics:
+        await pauses.step()
+        if everywhere or context.allows(Operation.CREATE, Resource.TOPIC, each.name):
+            allowed.add(each.name)
     permitted = request.replace(topics=[each for each in request.topics if each.name in allowed])
 
     quota = mutation_quota(context, strict_from=STRICT_FROM)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import Any
 
 from ottla import groups
@@ -10,6 +10,7 @@ from ottla.base import ErrorCode, KafkaError
 from ottla.broker.parts import GroupParts
 from ottla.broker.requests.answers import Answer, Deferred
 from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.slices import now_or_in_slices, of_each
 from ottla.groups import Decision, Shard
 from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -19,7 +20,11 @@ __all__ = ["HANDLER"]
 
 def delete_groups(context: RequestContext[GroupParts], request: DeleteGroupsRequest) -> Answer:
     """Delete each group by itself; answer when all of that is committed."""
-    results = [_delete(context, each) for each in dict.fromkeys(request.groups_names)]
+    return now_or_in_slices(_delete_all(context, request))
+
+
+def _delete_all(context: RequestContext[GroupParts], request: DeleteGroupsRequest) -> Generator[None, None, Answer]:
+    results = yield from of_each(dict.fromkeys(request.groups_names), lambda each: _delete(context, each))
     if any(isinstance(each, Deferred) for each in results):
         return _gathered(results)
     return DeleteGroupsResponse(results=results)

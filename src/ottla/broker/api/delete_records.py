@@ -6,11 +6,14 @@ is at once, or says REQUEST_TIMED_OUT.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from ottla.base import ErrorCode, KafkaError, NodeId, Offset, StorageError
 from ottla.broker.parts import LogParts
 from ottla.broker.replicas.local_partition import LocalPartition
-from ottla.broker.requests.answers import Deferred
+from ottla.broker.requests.answers import Answer, Deferred
 from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.slices import now_or_in_slices
 from ottla.replica import Wait
 from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.delete_records import (
@@ -43,13 +46,17 @@ class _Deletion:
         return self.partition is None or self.low_watermark >= self.wanted
 
 
-def delete_records(
-    context: RequestContext[LogParts], request: DeleteRecordsRequest
-) -> DeleteRecordsResponse | Deferred[DeleteRecordsResponse]:
+def delete_records(context: RequestContext[LogParts], request: DeleteRecordsRequest) -> Answer:
     """Delete what each partition is asked to, each by itself, and answer when their copies have."""
+    return now_or_in_slices(_delete_all(context, request))
+
+
+def _delete_all(context: RequestContext[LogParts], request: DeleteRecordsRequest) -> Generator[None, None, Answer]:
     deletions = []
     for topic in request.topics:
+        yield
         for each in topic.partitions:
+            yield
             deletion = _Deletion(topic.name, each.partition_index)
             deletions.append(deletion)
             try:
@@ -100,6 +107,8 @@ def _answer_later(
     """Look again whenever a copy fetches, until every copy has deleted, or the time is over."""
     deferred: Deferred[DeleteRecordsResponse] = Deferred()
     services = context.services
+    partitions = {each.partition.key: each.partition for each in waiting if each.partition is not None}.values()
+    """Each once, however often it is named."""
 
     def look() -> None:
         if wait.done:  # a partition that is named twice looks twice
@@ -112,10 +121,11 @@ def _answer_later(
             finish(True)
 
     def finish(is_news: bool) -> None:
+        for partition in partitions:
+            if look in partition.deletions:
+                partition.deletions.remove(look)
         for each in waiting:
             assert each.partition is not None
-            if look in each.partition.deletions:
-                each.partition.deletions.remove(look)
             if not each.partition.replica.is_leader:
                 each.code, each.low_watermark = ErrorCode.NOT_LEADER_OR_FOLLOWER, UNKNOWN_LOW_WATERMARK
             elif not each.is_everywhere:
@@ -124,10 +134,9 @@ def _answer_later(
 
     wait = Wait(services.loop.time() + max(request.timeout_ms, 0) / 1000, finish)
     keys = []
-    for each in waiting:
-        assert each.partition is not None
-        each.partition.deletions.append(look)
-        keys.append(each.partition.key)
+    for partition in partitions:
+        partition.deletions.append(look)
+        keys.append(partition.key)
     # it ends when a partition gets another leader, or at its deadline
     services.purgatory.add_produce(wait, tuple(keys))
     return deferred

@@ -5,15 +5,17 @@ Version 1 adds sources and synonyms (KIP-226), 3 types and documentation (KIP-56
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Hashable, Sequence
 from dataclasses import replace
 
 from ottla.base import ErrorCode, KafkaError
 from ottla.broker.client_config import client_metrics_entries, group_entries
 from ottla.broker.loggers import logger_entries
 from ottla.broker.parts import MetadataParts
+from ottla.broker.requests.answers import Answer
 from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.broker.requests.refusals import not_allowed
+from ottla.broker.requests.slices import now_or_in_slices, of_each
 from ottla.config import ConfigEntry, ConfigSource
 from ottla.metadata import ResourceType
 from ottla.security import CLUSTER_NAME, Needs, Operation, Resource
@@ -28,20 +30,61 @@ from ottla.wire.messages.describe_configs import (
 
 __all__ = ["HANDLER"]
 
+ENTRIES_MAX = 500_000
+"""What one answer may hold: every topic of a large cluster, and not a client's hundred thousand made-up groups."""
 
-def describe_configs(
+
+class _Describer:
+    """Makes entries' descriptions, each once: what topics do not set themselves is the same entry for all of them."""
+
+    def __init__(self, request: DescribeConfigsRequest) -> None:
+        self._request = request
+        self._made: dict[int, tuple[ConfigEntry, DescribeConfigsResourceResult]] = {}
+        self.count = 0
+
+    def described(self, entries: Sequence[ConfigEntry]) -> list[DescribeConfigsResourceResult]:
+        """Return what is told of entries; raises INVALID_REQUEST where all that is asked for is too much for one answer."""
+        self.count += len(entries)
+        if self.count > ENTRIES_MAX:
+            raise _invalid(
+                f"More than {ENTRIES_MAX} configuration entries are asked for: ask for fewer resources at once"
+            )
+        return [self._one(each) for each in entries]
+
+    def _one(self, entry: ConfigEntry) -> DescribeConfigsResourceResult:
+        found = self._made.get(id(entry))
+        if found is None:
+            found = self._made[id(entry)] = (
+                entry,
+                _described(entry, self._request),
+            )  # an entry that is kept keeps its id
+        return found[1]
+
+
+def describe_configs(context: RequestContext[MetadataParts], request: DescribeConfigsRequest) -> Answer:
+    """Describe each resource by itself, and once where it is named again with the same keys."""
+    return now_or_in_slices(_describe_all(context, request))
+
+
+def _describe_all(
     context: RequestContext[MetadataParts], request: DescribeConfigsRequest
-) -> DescribeConfigsResponse:
-    """Describe each resource by itself."""
-    return DescribeConfigsResponse(results=[_result(context, request, each) for each in request.resources])
+) -> Generator[None, None, DescribeConfigsResponse]:
+    describer = _Describer(request)
+    asked: dict[tuple[Hashable, ...], DescribeConfigsResource] = {}
+    for each in request.resources:
+        keys = each.configuration_keys
+        asked.setdefault((each.resource_type, each.resource_name, None if keys is None else tuple(keys)), each)
+        yield
+    results = yield from of_each(asked.values(), lambda each: _result(context, describer, each))
+    return DescribeConfigsResponse(results=results)
 
 
 def _result(
-    context: RequestContext[MetadataParts], request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    context: RequestContext[MetadataParts], describer: _Describer, resource: DescribeConfigsResource
 ) -> DescribeConfigsResult:
     try:
         _authorize(context, resource)
-        entries = _entries(context, resource, resource.configuration_keys or None)
+        configs = describer.described(_entries(context, resource, resource.configuration_keys or None))
     except KafkaError as error:
         return DescribeConfigsResult(
             error_code=int(error.code),
@@ -53,7 +96,7 @@ def _result(
         error_message="",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        configs=[_described(each, request) for each in entries],
+        configs=configs,
     )
 
 

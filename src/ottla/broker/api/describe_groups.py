@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from ottla import groups
 from ottla.base import ErrorCode, KafkaError
 from ottla.broker.parts import GroupParts
+from ottla.broker.requests.answers import Answer
 from ottla.broker.requests.authorized_operations import group_operations
 from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.slices import now_or_in_slices, of_each
 from ottla.groups import ShardState
 from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
@@ -14,11 +18,19 @@ from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRe
 __all__ = ["HANDLER"]
 
 
-def describe_groups(context: RequestContext[GroupParts], request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    """Describe each group by itself."""
-    return DescribeGroupsResponse(
-        groups=[_describe(context, each, operations=request.include_authorized_operations) for each in request.groups]
+def describe_groups(context: RequestContext[GroupParts], request: DescribeGroupsRequest) -> Answer:
+    """Describe each group by itself, and once where it is named again: a description is much longer than a name."""
+    return now_or_in_slices(_describe_all(context, request))
+
+
+def _describe_all(
+    context: RequestContext[GroupParts], request: DescribeGroupsRequest
+) -> Generator[None, None, DescribeGroupsResponse]:
+    operations = request.include_authorized_operations
+    found = yield from of_each(
+        dict.fromkeys(request.groups), lambda each: _describe(context, each, operations=operations)
     )
+    return DescribeGroupsResponse(groups=found)
 
 
 def _describe(context: RequestContext[GroupParts], group_id: str, *, operations: bool) -> DescribedGroup:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from functools import partial
+
 from ottla.base import KafkaError
 from ottla.broker.parts import LogParts
+from ottla.broker.requests.answers import Answer
 from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.broker.requests.refusals import not_allowed
+from ottla.broker.requests.slices import now_or_in_slices, of_each
 from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -18,19 +23,24 @@ from ottla.wire.messages.describe_producers import (
 __all__ = ["HANDLER"]
 
 
-def describe_producers(
+def describe_producers(context: RequestContext[LogParts], request: DescribeProducersRequest) -> Answer:
+    """Answer for each partition by itself, from its leader, and once where it is named again: it may have many writers."""
+    return now_or_in_slices(_answer_all(context, request))
+
+
+def _answer_all(
     context: RequestContext[LogParts], request: DescribeProducersRequest
-) -> DescribeProducersResponse:
-    """Answer for each partition by itself, from its leader."""
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[_answer(context, topic.name, index) for index in topic.partition_indexes],
-            )
-            for topic in request.topics
-        ]
-    )
+) -> Generator[None, None, DescribeProducersResponse]:
+    asked: dict[str, dict[int, None]] = {}
+    for topic in request.topics:
+        asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+        yield
+    topics = []
+    for name, indexes in asked.items():
+        yield
+        partitions = yield from of_each(indexes, partial(_answer, context, name))
+        topics.append(TopicResponse(name=name, partitions=partitions))
+    return DescribeProducersResponse(topics=topics)
 
 
 def _answer(context: RequestContext[LogParts], topic: str, index: int) -> PartitionResponse:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from ottla.base import ErrorCode, KafkaError
 from ottla.broker.parts import MetadataParts
+from ottla.broker.requests.answers import Answer
 from ottla.broker.requests.authorized_operations import topic_operations
 from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.slices import now_or_in_slices
 from ottla.broker.topic_view import INTERNAL_TOPICS, partition_view
 from ottla.metadata import Image, Partition, Topic, decide
 from ottla.security import Needs, Operation, Resource
@@ -24,8 +26,14 @@ __all__ = ["HANDLER"]
 
 def describe_topic_partitions(
     context: RequestContext[MetadataParts], request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
+) -> Answer:
     """Describe topics by name in order, from the cursor on, until the page is full."""
+    return now_or_in_slices(_page(context, request))
+
+
+def _page(
+    context: RequestContext[MetadataParts], request: DescribeTopicPartitionsRequest
+) -> Generator[None, None, DescribeTopicPartitionsResponse]:
     image = context.services.image
     settings = context.services.configuration.broker.settings
     limit = max(min(request.response_partition_limit, settings.max_request_partition_size_limit), 1)
@@ -36,6 +44,7 @@ def describe_topic_partitions(
         )
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in _names(context, request, image):
+        yield
         if limit <= 0:
             return DescribeTopicPartitionsResponse(
                 topics=topics, next_cursor=Cursor(topic_name=name, partition_index=0)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from ottla.base import ErrorCode, KafkaError
 from ottla.broker.parts import TransactionParts
+from ottla.broker.requests.answers import Answer
 from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.slices import now_or_in_slices, of_each
 from ottla.security import Needs, Operation, Resource
 from ottla.transactions import describe
 from ottla.wire.messages.describe_transactions import (
@@ -16,13 +20,16 @@ from ottla.wire.messages.describe_transactions import (
 __all__ = ["HANDLER"]
 
 
-def describe_transactions(
-    context: RequestContext[TransactionParts], request: DescribeTransactionsRequest
-) -> DescribeTransactionsResponse:
+def describe_transactions(context: RequestContext[TransactionParts], request: DescribeTransactionsRequest) -> Answer:
     """Answer for each transactional id by itself."""
-    return DescribeTransactionsResponse(
-        transaction_states=[_answer(context, each) for each in dict.fromkeys(request.transactional_ids)]
-    )
+    return now_or_in_slices(_answer_all(context, request))
+
+
+def _answer_all(
+    context: RequestContext[TransactionParts], request: DescribeTransactionsRequest
+) -> Generator[None, None, DescribeTransactionsResponse]:
+    found = yield from of_each(dict.fromkeys(request.transactional_ids), lambda each: _answer(context, each))
+    return DescribeTransactionsResponse(transaction_states=found)
 
 
 def _answer(context: RequestContext[TransactionParts], name: str) -> TransactionState:

@@ -6,10 +6,14 @@ when it is first asked for; who asked is told COORDINATOR_NOT_AVAILABLE, and ask
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from ottla.base import ErrorCode, KafkaError, coordinating_partition
 from ottla.broker.endpoints import leader_endpoints
 from ottla.broker.parts import MetadataParts
+from ottla.broker.requests.answers import Answer
 from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.slices import now_or_in_slices, of_each
 from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -32,14 +36,10 @@ TEXTS = {
 """What Kafka's clients are told of these codes."""
 
 
-def find_coordinator(
-    context: RequestContext[MetadataParts], request: FindCoordinatorRequest
-) -> FindCoordinatorResponse:
+def find_coordinator(context: RequestContext[MetadataParts], request: FindCoordinatorRequest) -> Answer:
     """Answer for every key, or for the one that earlier versions name."""
     if context.api_version >= BATCHED_FROM:
-        return FindCoordinatorResponse(
-            coordinators=[_answer(context, request.key_type, key) for key in request.coordinator_keys]
-        )
+        return now_or_in_slices(_answer_all(context, request))
     found = _answer(context, request.key_type, request.key)
     return FindCoordinatorResponse(
         error_code=found.error_code,
@@ -48,6 +48,13 @@ def find_coordinator(
         host=found.host,
         port=found.port,
     )
+
+
+def _answer_all(
+    context: RequestContext[MetadataParts], request: FindCoordinatorRequest
+) -> Generator[None, None, FindCoordinatorResponse]:
+    found = yield from of_each(request.coordinator_keys, lambda key: _answer(context, request.key_type, key))
+    return FindCoordinatorResponse(coordinators=found)
 
 
 def _answer(context: RequestContext[MetadataParts], key_type: int, key: str) -> Coordinator:

@@ -10,6 +10,7 @@ from ottla.broker.parts import ControllerParts
 from ottla.broker.requests.forwarding import from_controller
 from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.broker.requests.refusals import not_allowed
+from ottla.broker.requests.slices import Pauses
 from ottla.metadata import Image, ResourceType, decide
 from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.alter_configs import AlterConfigsRequest
@@ -45,7 +46,9 @@ async def incremental_alter_configs(
     """Change each resource by itself, and answer once that is committed; loggers change here and at once."""
     results: list[AlterConfigsResourceResponse] = []
     stored: list[AlterConfigsResource] = []
+    pauses = Pauses()
     for resource in request.resources:
+        await pauses.step()
         if not may_alter(context, resource.resource_type, resource.resource_name):
             results.append(_result(resource, refusal(resource.resource_type)))
         elif resource.resource_type == ResourceType.BROKER_LOGGER:

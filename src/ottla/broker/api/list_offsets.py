@@ -9,12 +9,14 @@ them.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, StorageError
 from ottla.broker.parts import LogParts
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.slices import Pauses
 from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -46,9 +48,10 @@ UNKNOWN = (-1, -1, -1)
 
 async def list_offsets(context: RequestContext[LogParts], request: ListOffsetsRequest) -> ListOffsetsResponse:
     """Answer every partition by itself; a partition named twice is refused in both places."""
-    asked = [(topic.name, each.partition_index) for topic in request.topics for each in topic.partitions]
-    twice = {each for each in asked if asked.count(each) > 1} if len(set(asked)) < len(asked) else set()
+    asked = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
+    twice = {each for each, count in asked.items() if count > 1}
     topics = []
+    pauses = Pauses()
     for topic in request.topics:
         may_describe = context.allows(Operation.DESCRIBE, Resource.TOPIC, topic.name)
         partitions = []
@@ -59,6 +62,8 @@ async def list_offsets(context: RequestContext[LogParts], request: ListOffsetsRe
                 partitions.append(_error(context, each, ErrorCode.INVALID_REQUEST))
             else:
                 partitions.append(await _answer(context, request, topic.name, each))
+            await pauses.step()
+        await pauses.step()
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
 

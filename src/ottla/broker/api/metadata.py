@@ -7,7 +7,7 @@ offline replicas, 7 leader epochs, 10 topic ids, 12 asks by id (KIP-516), 13 may
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Generator, Hashable, Iterable, Sequence
 from functools import partial
 
 from ottla.base import ZERO_UUID, ErrorCode, KafkaError, Uuid
@@ -15,6 +15,7 @@ from ottla.broker.parts import MetadataParts
 from ottla.broker.requests.answers import Answer, Encoded
 from ottla.broker.requests.authorized_operations import NOT_ASKED, cluster_operations, topic_operations
 from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.slices import at_once, now_or_in_slices, of_each
 from ottla.broker.requests.turns import in_turn
 from ottla.broker.topic_view import INTERNAL_TOPICS, partition_view
 from ottla.metadata import Image, Partition, Topic, decide
@@ -35,6 +36,8 @@ NAME_OR_ID = 12
 """The first version in which a topic may be asked for by id alone."""
 TOPIC_BYTES, PARTITION_BYTES = 80, 48
 """About what a topic, and a partition of three copies, take in an answer."""
+KEPT_NAMES_MAX = 1_000
+"""Topics that a question may name whose answer is kept: a long one takes more memory than its answer."""
 LISTENER_ERRORS = 6
 """The first version that knows LISTENER_NOT_FOUND."""
 
@@ -45,36 +48,58 @@ def metadata(context: RequestContext[MetadataParts], request: MetadataRequest) -
     return in_turn(context, _size(context, request), answer) if context.services.answer_memory.is_full else answer()
 
 
+def _is_short(request: MetadataRequest) -> bool:
+    """Return whether so few topics are named that their names may be kept beside an answer."""
+    return request.topics is None or len(request.topics) <= KEPT_NAMES_MAX
+
+
 def _size(context: RequestContext[MetadataParts], request: MetadataRequest) -> int:
     """Return about how large the answer is."""
     image = context.services.image
     topics: Iterable[Topic | None] = image.topics.values()
     if request.topics or (request.topics is not None and context.api_version > 0):
-        names = _names_and_ids(context, request.topics)
+        names = at_once(_names_and_ids(context, request.topics))
         topics = (image.topic(name) if name is not None else image.topic_by_id(topic_id) for name, topic_id in names)
     return sum(TOPIC_BYTES + PARTITION_BYTES * (0 if each is None else len(each.partitions)) for each in topics)
 
 
-def _metadata(context: RequestContext[MetadataParts], request: MetadataRequest) -> MetadataResponse | Encoded:
+def _metadata(context: RequestContext[MetadataParts], request: MetadataRequest) -> Answer:
     """Answer from the committed image; topics that are missing begin to be created where that is allowed."""
     services = context.services
     image = services.image
+    if not _is_short(request):
+        return now_or_in_slices(_made(context, request, image))
     asked = _question(context, request)
     found = services.metadata_answers.find(image, asked, context.correlation_id)
-    if found is not None:
-        return found
-    wanted = request.topics
+    return now_or_in_slices(_kept(context, request, image, asked)) if found is None else found
+
+
+def _kept(
+    context: RequestContext[MetadataParts], request: MetadataRequest, image: Image, asked: Hashable
+) -> Generator[None, None, MetadataResponse | Encoded]:
+    """Answer, and keep the answer where nothing is missing in it."""
     missing: list[str] = []
-    if wanted is None or (context.api_version == 0 and not wanted):
-        topics = _all_topics(context, request, image)
-    else:
-        topics = _asked_topics(context, request, image, wanted, missing)
-    response = _response(context, request, image, topics)
+    response = yield from _made(context, request, image, missing)
     if missing:
-        services.auto_creation.create(missing, context.connected)
         return response
     frame = encode_response(response, context.api_key, context.api_version, context.correlation_id)
-    return services.metadata_answers.keep(image, asked, frame, context.correlation_id)
+    return context.services.metadata_answers.keep(image, asked, frame, context.correlation_id)
+
+
+def _made(
+    context: RequestContext[MetadataParts], request: MetadataRequest, image: Image, missing: list[str] | None = None
+) -> Generator[None, None, MetadataResponse]:
+    """Answer from one image; `missing` takes the topics that begin to be created."""
+    wanted = request.topics
+    missing = [] if missing is None else missing
+    if wanted is None or (context.api_version == 0 and not wanted):
+        topics = yield from _all_topics(context, request, image)
+    else:
+        topics = yield from _asked_topics(context, request, image, wanted, missing)
+    response = _response(context, request, image, topics)
+    if missing:
+        context.services.auto_creation.create(missing, context.connected)
+    return response
 
 
 def _question(context: RequestContext[MetadataParts], request: MetadataRequest) -> Hashable:
@@ -117,12 +142,13 @@ def _brokers(image: Image, listener: str) -> list[MetadataResponseBroker]:
 
 def _all_topics(
     context: RequestContext[MetadataParts], request: MetadataRequest, image: Image
-) -> list[MetadataResponseTopic]:
-    return [
-        _described(context, request, image, image.topics[name])
-        for name in sorted(image.topics)
-        if context.would_allow(Operation.DESCRIBE, Resource.TOPIC, name)
-    ]
+) -> Generator[None, None, list[MetadataResponseTopic]]:
+    topics = []
+    for name in sorted(image.topics):
+        if context.would_allow(Operation.DESCRIBE, Resource.TOPIC, name):
+            topics.append((yield from _described(context, request, image, image.topics[name])))
+        yield
+    return topics
 
 
 def _asked_topics(
@@ -131,17 +157,18 @@ def _asked_topics(
     image: Image,
     wanted: Sequence[MetadataRequestTopic],
     missing: list[str],
-) -> list[MetadataResponseTopic]:
+) -> Generator[None, None, list[MetadataResponseTopic]]:
     """Describe topics by name or id; `missing` takes the names that are to be created."""
     topics: list[MetadataResponseTopic] = []
-    for name, topic_id in _names_and_ids(context, wanted):
+    for name, topic_id in (yield from _names_and_ids(context, wanted)):
+        yield
         topic = image.topic(name) if name is not None else image.topic_by_id(topic_id)
         known_as = name if topic is None else topic.name
         if known_as is not None and not context.allows(Operation.DESCRIBE, Resource.TOPIC, known_as):
             # Who asked by id does not learn the name of what it may not see.
             topics.append(_failed(name, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         elif topic is not None:
-            topics.append(_described(context, request, image, topic))
+            topics.append((yield from _described(context, request, image, topic)))
         elif name is None:
             topics.append(_failed(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
         else:
@@ -151,9 +178,10 @@ def _asked_topics(
 
 def _names_and_ids(
     context: RequestContext[MetadataParts], wanted: Iterable[MetadataRequestTopic]
-) -> list[tuple[str | None, Uuid]]:
+) -> Generator[None, None, list[tuple[str | None, Uuid]]]:
     found: dict[tuple[str | None, Uuid], None] = {}
     for topic in wanted:
+        yield
         topic_id = Uuid(bytes(topic.topic_id))
         if context.api_version < NAME_OR_ID:
             if topic.name is None:
@@ -202,12 +230,13 @@ def _failed(name: str | None, topic_id: Uuid, code: ErrorCode, operations: int =
 
 def _described(
     context: RequestContext[MetadataParts], request: MetadataRequest, image: Image, topic: Topic
-) -> MetadataResponseTopic:
+) -> Generator[None, None, MetadataResponseTopic]:
+    partitions = yield from of_each(topic.in_order(), lambda each: _partition(context, image, *each))
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[_partition(context, image, index, partition) for index, partition in topic.in_order()],
+        partitions=partitions,
         topic_authorized_operations=(
             topic_operations(context, topic.name) if request.include_topic_authorized_operations else NOT_ASKED
         ),

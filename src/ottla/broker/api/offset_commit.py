@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 from ottla import groups
@@ -10,6 +11,7 @@ from ottla.broker.parts import GroupParts
 from ottla.broker.requests.answers import Answer, Deferred
 from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.broker.requests.origins import origin_of
+from ottla.broker.requests.slices import now_or_in_slices
 from ottla.groups import Decision, Shard
 from ottla.metadata import Topic
 from ottla.security import Needs, Operation, Resource
@@ -30,8 +32,13 @@ def offset_commit(context: RequestContext[GroupParts], request: OffsetCommitRequ
     """Commit what may be committed; the other partitions are refused beside it."""
     if not context.allows(Operation.READ, Resource.GROUP, request.group_id):
         return groups.commit_refused(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return now_or_in_slices(_sorted_out(context, request))
+
+
+def _sorted_out(context: RequestContext[GroupParts], request: OffsetCommitRequest) -> Generator[None, None, Answer]:
+    """Sort out what may be committed, and have that decided at one moment."""
     refused: list[OffsetCommitResponseTopic] = []
-    permitted = _permitted(context, request, refused)
+    permitted = yield from _permitted(context, request, refused)
     if not permitted and refused:
         return OffsetCommitResponse(topics=refused)
     asked = request.replace(topics=permitted)
@@ -51,24 +58,24 @@ def offset_commit(context: RequestContext[GroupParts], request: OffsetCommitRequ
 
 def _joined(refused: list[OffsetCommitResponseTopic], committed: OffsetCommitResponse) -> OffsetCommitResponse:
     """Return one answer; of a topic with good and bad partitions there is one entry."""
-    topics = {each.name or each.topic_id: each for each in refused}
-    for topic in committed.topics:
+    topics: dict[str | bytes, OffsetCommitResponseTopic] = {}
+    partitions: dict[str | bytes, list[OffsetCommitResponsePartition]] = {}
+    for topic in (*refused, *committed.topics):
         key = topic.name or topic.topic_id
-        before = topics.get(key)
-        if before is not None:
-            topic = topic.replace(partitions=[*before.partitions, *topic.partitions])
         topics[key] = topic
-    return OffsetCommitResponse(topics=list(topics.values()))
+        partitions.setdefault(key, []).extend(topic.partitions)
+    return OffsetCommitResponse(topics=[each.replace(partitions=partitions[key]) for key, each in topics.items()])
 
 
 def _permitted(
     context: RequestContext[GroupParts], request: OffsetCommitRequest, refused: list[OffsetCommitResponseTopic]
-) -> list[OffsetCommitRequestTopic]:
+) -> Generator[None, None, list[OffsetCommitRequestTopic]]:
     """Return the partitions that exist and may be read, with their topics' names; note the others as refused."""
     permitted = []
     by_id = context.api_version >= TOPIC_IDS_FROM
     image = context.services.image
     for asked in request.topics:
+        yield
         topic = image.topic_by_id(Uuid(asked.topic_id)) if by_id else image.topic(asked.name)
         name = asked.name if topic is None or not by_id else topic.name
         code = _refusal(context, name, topic, by_id=by_id)

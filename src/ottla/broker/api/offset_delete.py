@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from ottla import groups
 from ottla.base import ErrorCode, KafkaError
 from ottla.broker.parts import GroupParts
 from ottla.broker.requests.answers import Answer, Deferred
 from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.slices import now_or_in_slices
 from ottla.groups import Decision, Shard
 from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.offset_delete import (
@@ -26,8 +29,13 @@ def offset_delete(context: RequestContext[GroupParts], request: OffsetDeleteRequ
         return refuse(request, KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     if not request.group_id:
         return refuse(request, KafkaError(ErrorCode.INVALID_GROUP_ID))
+    return now_or_in_slices(_sorted_out(context, request))
+
+
+def _sorted_out(context: RequestContext[GroupParts], request: OffsetDeleteRequest) -> Generator[None, None, Answer]:
+    """Sort out what may be deleted, and have that decided at one moment."""
     refused: list[OffsetDeleteResponseTopic] = []
-    asked = request.replace(topics=_permitted(context, request, refused))
+    asked = request.replace(topics=(yield from _permitted(context, request, refused)))
 
     def decide(shard: Shard, token: int) -> Decision:
         return groups.delete_offsets(shard.groups.get(request.group_id), shard.offsets, asked)
@@ -44,21 +52,22 @@ def _joined(refused: list[OffsetDeleteResponseTopic], deleted: OffsetDeleteRespo
     """Return one answer, unless the whole request has failed; of each topic there is one entry."""
     if deleted.error_code:
         return deleted
-    topics = {each.name: each for each in refused}
-    for topic in deleted.topics:
-        before = topics.get(topic.name)
-        partitions = [*(before.partitions if before is not None else ()), *topic.partitions]
-        topics[topic.name] = topic.replace(partitions=partitions)
-    return OffsetDeleteResponse(topics=list(topics.values()))
+    topics: dict[str, list[OffsetDeleteResponsePartition]] = {}
+    for topic in (*refused, *deleted.topics):
+        topics.setdefault(topic.name, []).extend(topic.partitions)
+    return OffsetDeleteResponse(
+        topics=[OffsetDeleteResponseTopic(name=name, partitions=found) for name, found in topics.items()]
+    )
 
 
 def _permitted(
     context: RequestContext[GroupParts], request: OffsetDeleteRequest, refused: list[OffsetDeleteResponseTopic]
-) -> list[OffsetDeleteRequestTopic]:
+) -> Generator[None, None, list[OffsetDeleteRequestTopic]]:
     """Return what exists and may be read; note the rest as refused."""
     permitted = []
     image = context.services.image
     for asked in request.topics:
+        yield
         topic = image.topic(asked.name)
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         known = topic.partitions if topic is not None else {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from ottla.broker.coordinators.coordinator_errors import coordinator_error
 from ottla.broker.parts import GroupParts
 from ottla.broker.requests.answers import Answer
 from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.slices import now_or_in_slices, of_each
 from ottla.broker.requests.turns import in_turn
 from ottla.groups import Committed, FetchedOffset, ShardState
 from ottla.security import Needs, Operation, Resource
@@ -79,10 +80,27 @@ def _committed_count(group_id: str, state: ShardState) -> int:
     return sum(1 for _ in state.offsets.of_group(group_id))
 
 
-def _offset_fetch(context: RequestContext[GroupParts], request: OffsetFetchRequest) -> OffsetFetchResponse:
-    """Answer for every group by itself; earlier versions ask for one."""
+def _offset_fetch(context: RequestContext[GroupParts], request: OffsetFetchRequest) -> Answer:
+    return now_or_in_slices(_answer_all(context, request))
+
+
+def _answer_all(
+    context: RequestContext[GroupParts], request: OffsetFetchRequest
+) -> Generator[None, None, OffsetFetchResponse]:
+    """Answer for every group by itself; earlier versions ask for one.
+
+    Whoever asks twice for all that a group has committed is answered once: that is much longer than its name.
+    """
     if context.api_version >= GROUPS_FROM:
-        answers = [_answer(context, each, require_stable=request.require_stable) for each in request.groups]
+        answers = []
+        whole: set[str] = set()
+        for each in request.groups:
+            if each.topics is None:
+                if each.group_id in whole:
+                    continue
+                whole.add(each.group_id)
+            answers.append((yield from _answer(context, each, require_stable=request.require_stable)))
+            yield
         return OffsetFetchResponse(groups=answers)
     topics = None
     if request.topics is not None:
@@ -91,20 +109,19 @@ def _offset_fetch(context: RequestContext[GroupParts], request: OffsetFetchReque
             for each in request.topics
         ]
     one = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics, member_id=None, member_epoch=-1)
-    return _single(context, one, _answer(context, one, require_stable=request.require_stable))
+    return _single(context, one, (yield from _answer(context, one, require_stable=request.require_stable)))
 
 
 def _answer(
     context: RequestContext[GroupParts], asked: OffsetFetchRequestGroup, *, require_stable: bool
-) -> OffsetFetchResponseGroup:
+) -> Generator[None, None, OffsetFetchResponseGroup]:
     try:
         if not context.allows(Operation.DESCRIBE, Resource.GROUP, asked.group_id):
             raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        topics = (
-            _everything(context, asked, require_stable)
-            if asked.topics is None
-            else _some(context, asked, require_stable)
-        )
+        if asked.topics is None:
+            topics = yield from _everything(context, asked, require_stable)
+        else:
+            topics = yield from _some(context, asked, require_stable)
     except KafkaError as error:
         return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=int(coordinator_error(error.code)))
     return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
@@ -112,7 +129,7 @@ def _answer(
 
 def _everything(
     context: RequestContext[GroupParts], asked: OffsetFetchRequestGroup, require_stable: bool
-) -> list[OffsetFetchResponseTopics]:
+) -> Generator[None, None, list[OffsetFetchResponseTopics]]:
     """Return all offsets of a group whose topics the client may know of, and by id only those that exist."""
 
     def look(state: ShardState) -> list[FetchedOffset]:
@@ -129,6 +146,7 @@ def _everything(
         found.setdefault(each.topic, []).append(each)
     answers = []
     for name, offsets in found.items():
+        yield
         topic_id = ZERO_UUID
         if context.api_version >= TOPIC_IDS_FROM:
             topic = context.services.image.topic(name)
@@ -136,16 +154,16 @@ def _everything(
                 continue
             topic_id = topic.id
         if context.would_allow(Operation.DESCRIBE, Resource.TOPIC, name):
-            answers.append(_topic(name, topic_id, offsets))
+            answers.append((yield from _topic(name, topic_id, offsets)))
     return answers
 
 
 def _some(
     context: RequestContext[GroupParts], asked: OffsetFetchRequestGroup, require_stable: bool
-) -> list[OffsetFetchResponseTopics]:
+) -> Generator[None, None, list[OffsetFetchResponseTopics]]:
     """Return the offsets that were asked for, in their order, and an error for what the client may not know of."""
     assert asked.topics is not None
-    wanted: list[tuple[_Topic, ErrorCode]] = [_resolve(context, each) for each in asked.topics]
+    wanted: list[tuple[_Topic, ErrorCode]] = yield from of_each(asked.topics, partial(_resolve, context))
     readable = [(topic.name, topic.partitions) for topic, code in wanted if code is ErrorCode.NONE]
 
     def look(state: ShardState) -> list[FetchedOffset]:
@@ -161,11 +179,12 @@ def _some(
     found = iter(context.services.groups.read(asked.group_id, look))
     answers = []
     for topic, code in wanted:
+        yield
         if code is ErrorCode.NONE:
             offsets = [next(found) for _ in topic.partitions]
         else:
             offsets = [FetchedOffset(topic.name, each, None, code) for each in topic.partitions]
-        answers.append(_topic(topic.name, topic.topic_id, offsets))
+        answers.append((yield from _topic(topic.name, topic.topic_id, offsets)))
     return answers
 
 
@@ -182,8 +201,11 @@ def _resolve(context: RequestContext[GroupParts], asked: OffsetFetchRequestTopic
     return _Topic(name, asked.topic_id, asked.partition_indexes), code
 
 
-def _topic(name: str, topic_id: bytes, offsets: Iterable[FetchedOffset]) -> OffsetFetchResponseTopics:
-    return OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=[_partition(each) for each in offsets])
+def _topic(
+    name: str, topic_id: bytes, offsets: Iterable[FetchedOffset]
+) -> Generator[None, None, OffsetFetchResponseTopics]:
+    partitions = yield from of_each(offsets, _partition)
+    return OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=partitions)
 
 
 def _partition(found: FetchedOffset) -> OffsetFetchResponsePartitions:
@@ -207,8 +229,11 @@ def _single(
     if answer.error_code and context.api_version < GROUP_ERRORS_FROM:
         code = ErrorCode(answer.error_code)
         failed = [
-            _topic(
-                each.name, ZERO_UUID, [FetchedOffset(each.name, index, None, code) for index in each.partition_indexes]
+            OffsetFetchResponseTopics(
+                name=each.name,
+                partitions=[
+                    _partition(FetchedOffset(each.name, index, None, code)) for index in each.partition_indexes
+                ],
             )
             for each in asked.topics or ()
         ]

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from functools import partial
+
 from ottla.base import ErrorCode, KafkaError
 from ottla.broker.parts import LogParts
+from ottla.broker.requests.answers import Answer
 from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.slices import now_or_in_slices, of_each
 from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -19,18 +24,20 @@ __all__ = ["HANDLER"]
 UNDEFINED = -1
 
 
-def offset_for_leader_epoch(
-    context: RequestContext[LogParts], request: OffsetForLeaderEpochRequest
-) -> OffsetForLeaderEpochResponse:
+def offset_for_leader_epoch(context: RequestContext[LogParts], request: OffsetForLeaderEpochRequest) -> Answer:
     """Answer every partition by itself."""
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=[_answer(context, topic.topic, each) for each in topic.partitions]
-            )
-            for topic in request.topics
-        ]
-    )
+    return now_or_in_slices(_answer_all(context, request))
+
+
+def _answer_all(
+    context: RequestContext[LogParts], request: OffsetForLeaderEpochRequest
+) -> Generator[None, None, OffsetForLeaderEpochResponse]:
+    topics = []
+    for topic in request.topics:
+        yield
+        partitions = yield from of_each(topic.partitions, partial(_answer, context, topic.topic))
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
+    return OffsetForLeaderEpochResponse(topics=topics)
 
 
 def _answer(context: RequestContext[LogParts], topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:

@@ -13,6 +13,7 @@ that the client need not ask for metadata (KIP-951).
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Mapping
 from typing import Final, NamedTuple
@@ -62,6 +63,10 @@ ATTRIBUTES_LOW_BYTE: Final = 22
 """Where a batch's codec stands."""
 
 
+PARTITIONS_AT_ONCE_MAX: Final = 512
+"""Partitions of one request that are appended to without a pause: producers name far fewer, attackers more."""
+PARTITIONS_PER_STEP: Final = 64
+
 _Known = Mapping[TopicPartition, Admission]
 """Partitions of which it is known before the append why there is none, or with what of a transaction there is."""
 _NOTHING_KNOWN: _Known = {}
@@ -82,16 +87,56 @@ def produce(context: RequestContext[ProduceParts], request: Produce) -> Answer:
 def _produce_any(context: RequestContext[ProduceParts], request: Produce, known: _Known) -> Answer:
     if context.services.partitions.any_recompresses and _to_recompress(context, request):
         return _produce_recompressed(context, request, known)
+    if _is_long(request):
+        return _produce_in_slices(context, request, known)
     return _produce(context, request, known)
 
 
 def _produce(
     context: RequestContext[ProduceParts], request: Produce, known: _Known, unsound: _Unsound = _ALL_SOUND
 ) -> Encoded | Deferred[Encoded] | None:
-    acks = request.acks
     appended: list[Appended] = []
     responses = [_append_topic(context, request, topic, appended, known, unsound) for topic in request.topic_data]
-    if acks == 0:
+    return _answered(context, request, responses, appended)
+
+
+async def _produce_in_slices(
+    context: RequestContext[ProduceParts], request: Produce, known: _Known, unsound: _Unsound = _ALL_SOUND
+) -> Reply:
+    """The same for many partitions, between which others have their turn; each succeeds or fails by itself."""
+    appended: list[Appended] = []
+    responses = []
+    for topic in request.topic_data:
+        answers: list[ProducedPartition] = []
+        responses.append(ProducedTopic(topic.name, topic.topic_id, answers))
+        for start in range(0, len(topic.partition_data), PARTITIONS_PER_STEP):
+            some = topic.partition_data[start : start + PARTITIONS_PER_STEP]
+            asked = ProduceTopic(topic.name, topic.topic_id, some)
+            part = _append_topic(context, request, asked, appended, known, unsound)
+            responses[-1].name = part.name
+            answers += part.partition_responses
+            if len(some) == PARTITIONS_PER_STEP:
+                await asyncio.sleep(0)
+        if len(responses) % PARTITIONS_PER_STEP == 0:
+            await asyncio.sleep(0)
+    return await reply_of(_answered(context, request, responses, appended))
+
+
+def _is_long(request: Produce) -> bool:
+    """Return whether so many partitions are named that the loop must not wait for all of them."""
+    if len(request.topic_data) > PARTITIONS_AT_ONCE_MAX:
+        return True
+    count = 0
+    for topic in request.topic_data:
+        count += len(topic.partition_data)
+    return count > PARTITIONS_AT_ONCE_MAX
+
+
+def _answered(
+    context: RequestContext[ProduceParts], request: Produce, responses: list[ProducedTopic], appended: list[Appended]
+) -> Encoded | Deferred[Encoded] | None:
+    """Answer as the producer wants it for what was appended."""
+    if request.acks == 0:
         return _unacknowledged(context, responses)
     for partition, _, _ in appended:
         if partition.must_flush:

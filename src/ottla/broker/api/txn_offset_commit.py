@@ -5,7 +5,7 @@ Version 4 knows TRANSACTION_ABORTABLE; with version 5 the group's partition is a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Generator
 
 from ottla import groups
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId
@@ -16,6 +16,7 @@ from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.broker.requests.answers import Answer, Deferred
 from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.broker.requests.origins import origin_of
+from ottla.broker.requests.slices import now_or_in_slices
 from ottla.groups import Decision, Shard
 from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.txn_offset_commit import (
@@ -44,8 +45,15 @@ def txn_offset_commit(context: RequestContext[TransactionParts], request: TxnOff
         return groups.commit_in_transaction_refused(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not context.allows(Operation.READ, Resource.GROUP, request.group_id):
         return groups.commit_in_transaction_refused(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return now_or_in_slices(_sorted_out(context, request))
+
+
+def _sorted_out(
+    context: RequestContext[TransactionParts], request: TxnOffsetCommitRequest
+) -> Generator[None, None, Answer]:
+    """Sort out what may be committed, and have that decided at one moment."""
     refused: list[TxnOffsetCommitResponseTopic] = []
-    permitted = _permitted(context, request, refused)
+    permitted = yield from _permitted(context, request, refused)
     if not permitted:
         return TxnOffsetCommitResponse(topics=refused)
     asked = request.replace(topics=permitted)
@@ -74,7 +82,7 @@ def _permitted(
     context: RequestContext[TransactionParts],
     request: TxnOffsetCommitRequest,
     refused: list[TxnOffsetCommitResponseTopic],
-) -> list[TxnOffsetCommitRequestTopic]:
+) -> Generator[None, None, list[TxnOffsetCommitRequestTopic]]:
     """Return the partitions that exist and may be read; note the others as refused."""
     permitted = []
     image = context.services.image
@@ -83,6 +91,7 @@ def _permitted(
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if may_read else ErrorCode.TOPIC_AUTHORIZATION_FAILED
         good: list[TxnOffsetCommitRequestPartition] = []
         bad: list[TxnOffsetCommitRequestPartition] = []
+        yield
         for each in topic.partitions:
             is_there = may_read and image.partition(topic.name, each.partition_index) is not None
             (good if is_there else bad).append(each)

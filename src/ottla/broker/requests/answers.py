@@ -114,6 +114,6 @@ Answer = Reply | Deferred[Any] | Awaitable[Reply]
 async def reply_of(answer: Answer) -> Reply:
     """Return the reply that an answer is, or has later."""
     if isinstance(answer, Deferred):
-        found: Reply = await answer.wait()
-        return found
+        found: Answer = await answer.wait()
+        return await reply_of(found)  # what had to wait for its turn may go on in slices
     return await answer if isinstance(answer, Awaitable) else answer

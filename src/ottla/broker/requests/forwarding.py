@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ottla.base import ErrorCode, KafkaError
 from ottla.broker.parts import ControllerParts
 from ottla.broker.requests.envelopes import LENGTH_BYTES, forward_frame
 from ottla.broker.requests.error_counts import has_moved
@@ -18,9 +19,13 @@ from ottla.wire import Message, encode_request
 
 __all__ = ["forward", "from_controller"]
 
+DECIDED_AT_ONCE_MAX = 10_000
+"""Elements of one request: a decision sees one moment of the cluster, so it cannot pause."""
+
 
 async def from_controller(handler: Handler[Any], context: RequestContext[ControllerParts], request: Any) -> Any:
     """Return the active controller's answer: this node's own where it is that, or was asked as a controller."""
+    _check_size(request)
     as_controller = context.connected.is_controller
     if as_controller or context.services.quorum.is_leader:
         answer = await dispatch(handler, context, request)
@@ -28,6 +33,13 @@ async def from_controller(handler: Handler[Any], context: RequestContext[Control
         if as_controller or not has_moved(answer):
             return answer
     return await forward(context, request)
+
+
+def _check_size(request: Any) -> None:
+    """Raise POLICY_VIOLATION for more than may be decided at one moment, as Kafka does of records."""
+    for field in request.FIELDS:
+        if field.kind.startswith("[]") and len(getattr(request, field.name) or ()) > DECIDED_AT_ONCE_MAX:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
 async def forward(context: RequestContext[ControllerParts], request: Any) -> Any:

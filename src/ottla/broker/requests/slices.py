@@ -1,27 +1,92 @@
-"""Work that would hold the event loop for long, done in slices between which it serves others."""
+"""Work that would hold the event loop for long, done in slices between which it serves others.
+
+The work is a generator: where it yields, nothing may be half done, and what it looks at may have changed when it goes on.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable
 from time import perf_counter
 from typing import TypeVar
 
-__all__ = ["in_slices"]
+from ottla.broker.requests.answers import Answer, Reply, reply_of
+
+__all__ = ["Pauses", "at_once", "in_slices", "now_or_in_slices", "of_each"]
 
 SLICE_S = 0.002
+SLICE_STEPS = 256
+"""Steps of the work after which a slice ends at the latest; what is usual ends within one."""
+A = TypeVar("A")
+E = TypeVar("E")
 T = TypeVar("T")
 
 
-async def in_slices(work: Generator[None, None, T]) -> T:
-    """Return what a generator returns; where it yields, the loop may go on once a slice is over."""
-    until_s = perf_counter() + SLICE_S
+def now_or_in_slices(work: Generator[None, None, Answer]) -> Answer:
+    """Return the answer that a generator returns: at once where a slice is enough, as it is for what clients usually ask."""
+    is_done, found = _slice(work)
+    return found if is_done else _rest(work)
+
+
+def at_once(work: Generator[None, None, T]) -> T:
+    """Return what a generator returns, without pauses."""
     while True:
         try:
             next(work)
         except StopIteration as done:
             found: T = done.value
             return found
+
+
+async def in_slices(work: Generator[None, None, T]) -> T:
+    """Return what a generator returns; where it yields, the loop may go on once a slice is over."""
+    while True:
+        is_done, found = _slice(work)
+        if is_done:
+            return found  # type: ignore[return-value]
+        await asyncio.sleep(0)
+
+
+async def _rest(work: Generator[None, None, Answer]) -> Reply:
+    await asyncio.sleep(0)
+    return await reply_of(await in_slices(work))
+
+
+def _slice(work: Generator[None, None, T]) -> tuple[bool, T | None]:
+    """Go on with the work for a while; return whether it is done, and what it returned."""
+    until_s = perf_counter() + SLICE_S
+    for _ in range(SLICE_STEPS):
+        try:
+            next(work)
+        except StopIteration as done:
+            return True, done.value
         if perf_counter() >= until_s:
+            break
+    return False, None
+
+
+def of_each(elements: Iterable[E], act: Callable[[E], A]) -> Generator[None, None, list[A]]:
+    """Return what `act` makes of each element; it yields after each. The elements must not change meanwhile."""
+    found = []
+    for element in elements:
+        found.append(act(element))
+        yield
+    return found
+
+
+class Pauses:
+    """The same for a coroutine that waits for other things, too: `await pauses.step()` after each element."""
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._steps = 0
+        self._until_s = perf_counter() + SLICE_S
+
+    async def step(self) -> None:
+        """Let others have their turn where a slice is over."""
+        self._steps += 1
+        if self._steps >= SLICE_STEPS or perf_counter() >= self._until_s:
             await asyncio.sleep(0)
-            until_s = perf_counter() + SLICE_S
+            self._begin()

@@ -10,8 +10,8 @@ from ottla.base import ErrorCode, KafkaError, Rng, Uuid, random_uuid
 from ottla.metadata.acls import Acl, Acls
 from ottla.metadata.decide.decision import Decision
 from ottla.metadata.image import Image
+from ottla.security import ANYTHING, AclFilter, PatternType, acl_of, check_acl, check_filter
 from ottla.security import Acl as Entry
-from ottla.security import AclFilter, acl_of, check_acl, check_filter
 from ottla.wire.messages.access_control_entry_record import AccessControlEntryRecord
 from ottla.wire.messages.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 
@@ -89,25 +89,82 @@ class FoundAcls:
         }
 
 
+class _Index:
+    """Entries by each field whose values are without number, so that many filters need not look at all entries each.
+
+    Filters that leave all three fields open differ in Kafka's codes only: there are not many of these.
+    """
+
+    def __init__(self) -> None:
+        self._all: list[tuple[Uuid, Acl]] = []
+        self._by_name: dict[str, list[tuple[Uuid, Acl]]] = {}
+        self._by_principal: dict[str, list[tuple[Uuid, Acl]]] = {}
+        self._by_host: dict[str, list[tuple[Uuid, Acl]]] = {}
+        self._lengths: tuple[int, ...] = ()
+
+    def fill(self, acls: Acls) -> Generator[None, None, None]:
+        """Take in all entries; yields now and then."""
+        for looked, each in enumerate(acls.items()):
+            acl = each[1]
+            self._all.append(each)
+            self._by_name.setdefault(acl.resource_name, []).append(each)
+            self._by_principal.setdefault(acl.principal, []).append(each)
+            self._by_host.setdefault(acl.host, []).append(each)
+            if looked % LOOKED_AT == 0:
+                yield
+        self._lengths = tuple(sorted({len(name) for name in self._by_name}))
+
+    def among(self, wanted: AclFilter) -> Sequence[tuple[Uuid, Acl]]:
+        """Return the fewest entries among which are all that a filter finds."""
+        found = [self._all]
+        if wanted.principal is not None:
+            found.append(self._by_principal.get(wanted.principal, []))
+        if wanted.host is not None:
+            found.append(self._by_host.get(wanted.host, []))
+        if wanted.resource_name is not None:
+            found.append(self._named(wanted, wanted.resource_name))
+        return min(found, key=len)
+
+    def _named(self, wanted: AclFilter, name: str) -> list[tuple[Uuid, Acl]]:
+        if wanted.pattern_type is not PatternType.MATCH:
+            return self._by_name.get(name, [])
+        begun = {name[:length] for length in self._lengths if length <= len(name)}
+        return [each for one in (*begun, *({ANYTHING} - begun)) for each in self._by_name.get(one, ())]
+
+
 def find_acls(acls: Acls, filters: Sequence[AclFilter]) -> Generator[None, None, FoundAcls]:
     """Look for what filters find; yields now and then, since there may be many of both."""
-    found = []
+    found: list[frozenset[Uuid]] = []
+    known: dict[AclFilter, frozenset[Uuid]] = {}
+    index: _Index | None = None
+    count = 0
     for wanted in filters:
+        yield
         only = wanted.only
         if only is not None:
             found.append(frozenset(acls.ids_of(_kept(only))))
             continue
-        ids = set()
-        for looked, (acl_id, acl) in enumerate(acls.items()):
-            if wanted.finds(acl):
-                ids.add(acl_id)
-            if looked % LOOKED_AT == 0:
-                yield
-        found.append(frozenset(ids))
-        if sum(map(len, found)) > FOUND_MAX:
+        if wanted not in known:
+            if index is None:
+                index = _Index()
+                yield from index.fill(acls)
+            known[wanted] = yield from _found(index.among(wanted), wanted)
+        found.append(known[wanted])
+        count += len(found[-1])
+        if count > FOUND_MAX:
             text = f"Cannot remove more than {CHANGES_MAX} acls in a single delete operation."
             raise KafkaError(ErrorCode.POLICY_VIOLATION, text)
     return FoundAcls(acls, tuple(found))
+
+
+def _found(among: Sequence[tuple[Uuid, Acl]], wanted: AclFilter) -> Generator[None, None, frozenset[Uuid]]:
+    ids = set()
+    for looked, (acl_id, acl) in enumerate(among):
+        if wanted.finds(acl):
+            ids.add(acl_id)
+        if looked % LOOKED_AT == 0:
+            yield
+    return frozenset(ids)
 
 
 def delete_acls(image: Image, filters: Sequence[AclFilter], found: FoundAcls) -> Decision[list[RemovedAcls]]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from ottla.base import ErrorCode, KafkaError
 
-__all__ = ["colliding", "collision_key", "validate_topic_name"]
+__all__ = ["collision_key", "may_collide", "validate_topic_name"]
 
 TOPIC_NAME_LENGTH_MAX = 249
 """With `-` and a partition's index behind it, the name of a folder stays within 255 bytes."""
@@ -35,9 +34,6 @@ def collision_key(name: str) -> str:
     return name.replace(".", "_")
 
 
-def colliding(name: str, names: Iterable[str]) -> str | None:
-    """Return the first of these names, in sorted order, that differs from this one only in dots and underscores."""
-    if "." not in name and "_" not in name:
-        return None
-    key = collision_key(name)
-    return min((each for each in names if each != name and collision_key(each) == key), default=None)
+def may_collide(name: str) -> bool:
+    """Return whether another name can differ from this one in dots and underscores only."""
+    return "." in name or "_" in name

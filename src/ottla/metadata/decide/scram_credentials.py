@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -98,8 +99,8 @@ def found_scram_credentials(image: Image, users: Iterable[str] | None) -> list[F
     """Return what these users have, or without any named all that have something, sorted by name."""
     named = list(users or ()) or sorted({user for user, _ in image.scram_credentials})
     return [
-        FoundCredentials(user, error=_twice(user)) if named.count(user) > 1 else _found(image, user)
-        for user in dict.fromkeys(named)
+        FoundCredentials(user, error=_twice(user)) if count > 1 else _found(image, user)
+        for user, count in Counter(named).items()
     ]
 
 

@@ -10,7 +10,7 @@ from ottla.config import BrokerConfig, TopicConfig, validate_topic_configs
 from ottla.metadata.apply import Record, apply
 from ottla.metadata.decide.assignments import PARTITIONS_PER_REQUEST_MAX, chosen, new_partition, validate_assignment
 from ottla.metadata.decide.decision import Decision
-from ottla.metadata.decide.names import colliding, validate_topic_name
+from ottla.metadata.decide.names import collision_key, may_collide, validate_topic_name
 from ottla.metadata.image import Image, Partition, ResourceType
 from ottla.metadata.policies import ProposedTopic, TopicPolicy, held_against
 from ottla.metadata.snapshot import partition_record
@@ -64,7 +64,10 @@ def create_topics(
     configs = _Configs(config)
     records: list[Record] = []
     results: list[CreatableTopicResult] = []
+    told: set[str] = set()
     for topic in request.topics:
+        if topic.name in told:
+            continue  # a name that is asked for twice has one answer
         try:
             if topic.name in doubled:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -78,30 +81,51 @@ def create_topics(
             records += created
         except KafkaError as error:
             result = CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
-        if topic.name not in doubled or all(each.name != topic.name for each in results):
-            results.append(result)
+        told.add(topic.name)
+        results.append(result)
     response = CreateTopicsResponse(topics=results)
     return Decision(() if request.validate_only else tuple(records), response)
 
 
 def _partitions_asked(topic: CreatableTopic, config: BrokerConfig) -> int:
+    """Return how many a topic is to have; one that is refused is work, too."""
     if topic.assignments:
         return len(topic.assignments)
-    return config.settings.num_partitions if topic.num_partitions == -1 else max(topic.num_partitions, 0)
+    return config.settings.num_partitions if topic.num_partitions == -1 else max(topic.num_partitions, 1)
 
 
 class _CollisionCheck:
-    """The names that a new one may collide with: those in the image, and those created before it in this request."""
+    """The names that a new one may collide with: those in the image, and those created before it in this request.
+
+    They are looked through once for all new names, and not at all where no new one has a dot or an underscore.
+    """
 
     def __init__(self, image: Image) -> None:
         self._image = image
         self._created: list[str] = []
+        self._first: dict[str, str] | None = None
+        """The first name in sorted order of those that metric names cannot tell apart."""
 
     def add(self, name: str) -> None:
         self._created.append(name)
+        if self._first is not None:
+            self._keep(self._first, name)
 
     def of(self, name: str) -> str | None:
-        return colliding(name, [*self._image.topics, *self._created])
+        """Return what a name that is not there yet collides with."""
+        if not may_collide(name):
+            return None
+        if self._first is None:
+            self._first = {}
+            for each in (*self._image.topics, *self._created):
+                self._keep(self._first, each)
+        return self._first.get(collision_key(name))
+
+    @staticmethod
+    def _keep(first: dict[str, str], name: str) -> None:
+        if may_collide(name):
+            key = collision_key(name)
+            first[key] = min(name, first.get(key, name))
 
 
 def _validate_new_name(image: Image, name: str, collisions: _CollisionCheck) -> None:
@@ -282,9 +306,11 @@ def create_partitions(
     doubled = {name for name, count in Counter(topic.name for topic in request.topics).items() if count > 1}
     records: list[Record] = []
     results: list[CreatePartitionsTopicResult] = []
+    told: set[str] = set()
     for topic in request.topics:
-        if topic.name in doubled and any(each.name == topic.name for each in results):
-            continue
+        if topic.name in told:
+            continue  # a name that is asked for twice has one answer
+        told.add(topic.name)
         code, message = ErrorCode.NONE, None
         try:
             if topic.name in doubled:
