@@ -56,15 +56,20 @@ class Plans:
             self._kept.popitem(last=False)
         return name
 
+    def known(self, place: Place, name: str) -> ActionPlan:
+        """Return a plan that is kept for who asks; raises PlanGoneError."""
+        kept = self._kept.get(name)
+        mine = place.cluster.name, place.who
+        if kept is None or (kept.cluster, kept.who) != mine or self._now_s() >= kept.until_s:
+            raise PlanGoneError("There is no such plan (any more): plan again")
+        return kept.plan
+
     async def run(self, place: Place, name: str, *, hash: object, typed: object) -> AuditEntry:
         """Run a plan, and return what is in the audit of it, a refusal by the brokers too.
 
         Raises PlanGoneError, WorldMovedError, and HttpError where the hash or the typed name is not the plan's.
         """
-        kept, cluster = self._kept.get(name), place.cluster
-        if kept is None or (kept.cluster, kept.who) != (cluster.name, place.who) or self._now_s() >= kept.until_s:
-            raise PlanGoneError("There is no such plan (any more): plan again")
-        plan = kept.plan
+        plan, cluster = self.known(place, name), place.cluster
         if not isinstance(hash, str) or not hmac.compare_digest(hash.encode(), plan.hash.encode()):
             raise HttpError(400, "hash is not the plan's")
         if plan.typed is not None and typed != plan.typed:

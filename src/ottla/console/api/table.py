@@ -22,7 +22,7 @@ from ottla.console.api.endpoints import Endpoint, body, need, page_of, query_num
 from ottla.console.api.letters import check_letters, letter_endpoints
 from ottla.console.api.replays import replay_endpoints
 from ottla.console.api.schemas import schema_endpoints
-from ottla.console.api.sql import check_masks, sql_endpoints
+from ottla.console.api.sql import sql_change, sql_endpoints
 from ottla.console.api.streams import streams_endpoints
 from ottla.console.api.traffic import traffic_endpoints
 from ottla.console.clusters import Cluster
@@ -48,6 +48,7 @@ from ottla.console.records.requests import new_record, object_of, scan_request
 from ottla.console.records.rows import Decoders, row_of
 from ottla.console.records.scan_processes import ScanJob
 from ottla.console.records.scans import Frame, ScanRequest, scan
+from ottla.console.shown_settings import shown_settings
 from ottla.http import HttpError, Reply, Request, StreamedReply, json_reply
 from ottla.wire import Record, build_batch, iter_batch_records, iter_batches
 
@@ -301,21 +302,24 @@ class Api:
         return await self._planned(place, action, object_of(arguments))
 
     async def _planned(self, place: Place, action: str, arguments: Mapping[str, Any]) -> Reply:
-        if action == "redrive":
-            check_letters(place, str(arguments.get("topic", "")))
-        if action == "sql-statement":
-            await check_masks(place, str(arguments.get("statement", "")))
-        if action in OF_SERVICES:
-            need(place, await place.allowed(), "ALTER")
+        arguments = await self._allowed(place, action, arguments)
         plan = await place.cluster.admin(lambda client: plan_action(place.reach(client), action, arguments))
         return json_reply({**plan.shown(), "id": self._plans.keep(place, plan)}, status=201)
 
+    async def _allowed(self, place: Place, action: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return an action's arguments as they are planned; raises HttpError where who asks may not have it done here."""
+        if action in OF_SERVICES:
+            need(place, await place.allowed(), "ALTER")
+        if action == "redrive":
+            check_letters(place, str(arguments.get("topic", "")))
+        return await sql_change(place, arguments) if action == "sql-statement" else arguments
+
     async def _run_plan(self, place: Place, request: Request) -> Reply:
-        asked = object_of(await body(request))
+        asked, name = object_of(await body(request)), request.match_info["plan"]
         try:
-            entry = await self._plans.run(
-                place, request.match_info["plan"], hash=asked.get("hash"), typed=asked.get("typed")
-            )
+            plan = self._plans.known(place, name)
+            await self._allowed(place, plan.action, plan.arguments)  # what was allowed may be so no more
+            entry = await self._plans.run(place, name, hash=asked.get("hash"), typed=asked.get("typed"))
         except PlanGoneError as error:
             raise HttpError(404, str(error)) from None
         except WorldMovedError as error:
@@ -442,16 +446,19 @@ async def _read_record(cluster: Cluster, partition: TopicPartition, offset: int)
 
 async def _config(place: Place, entity: ConfigEntity) -> Reply:
     values = await place.cluster.admin(describe_config, entity)
+    shown = shown_settings({each.name: each.value for each in values if not each.sensitive})
     rows = [
         {
             "name": each.name,
-            "value": None if each.sensitive else each.value,
+            "value": shown.get(each.name),
             "source": each.source,
             "read_only": each.read_only,
             "sensitive": each.sensitive,
             "is_default": each.is_default,
             "is_set_here": each.is_set_for(entity),
-            "synonyms": [] if each.sensitive else [list(one) for one in each.synonyms],
+            "synonyms": []
+            if each.sensitive or shown[each.name] != each.value
+            else [list(one) for one in each.synonyms],
         }
         for each in values
     ]
