@@ -6,9 +6,9 @@ import hmac
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ottla.admin.actions import ActionPlan, plan_action
+from ottla.admin.actions import ActionPlan, Reach, plan_action
 from ottla.base import OttlaError
 from ottla.console.audit import Audit, AuditEntry
 from ottla.console.places import Place
@@ -49,9 +49,13 @@ class Plans:
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
     def keep(self, place: Place, plan: ActionPlan) -> str:
-        """Keep a plan, and return the name by which who has made it runs it."""
+        """Keep a plan, and return the name by which who has made it runs it.
+
+        What it would run is made anew then, and not kept: that may hold records.
+        """
         name = secrets.token_urlsafe(12)
-        self._kept[name] = _Kept(place.cluster.name, place.who, plan, self._now_s() + SECONDS_MAX)
+        kept = replace(plan, run=_planned_again)
+        self._kept[name] = _Kept(place.cluster.name, place.who, kept, self._now_s() + SECONDS_MAX)
         while len(self._kept) > PLANS_MAX:
             self._kept.popitem(last=False)
         return name
@@ -89,3 +93,7 @@ class Plans:
         if place.audit_topic is not None:
             await place.audit_topic.write(entry)
         return entry
+
+
+def _planned_again(reach: Reach) -> None:
+    raise AssertionError("a plan that is kept is made anew before it runs")

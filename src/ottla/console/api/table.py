@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
 from importlib.util import find_spec
 from typing import Any
@@ -19,7 +19,7 @@ from ottla.console.api.alerts import alert_endpoints
 from ottla.console.api.cluster import cluster_endpoints
 from ottla.console.api.connect import connect_endpoints
 from ottla.console.api.endpoints import Endpoint, body, need, page_of, query_number
-from ottla.console.api.letters import check_letters, letter_endpoints
+from ottla.console.api.letters import check_letters, letter_endpoints, letters_in_turn
 from ottla.console.api.replays import replay_endpoints
 from ottla.console.api.schemas import schema_endpoints
 from ottla.console.api.sql import sql_change, sql_endpoints
@@ -55,7 +55,11 @@ from ottla.wire import Record, build_batch, iter_batch_records, iter_batches
 __all__ = ["Api", "scan_frames"]
 
 LOOK_SECONDS_MAX = 5.0
-RECORD_BYTES_MAX = 16 << 20
+RECORD_BYTES_MAX = 1 << 20
+"""Of what is fetched where one record is asked for: one that is larger comes alone."""
+WHOLE_AT_ONCE, SENT_AT_ONCE = 4, 8
+"""Records that are fetched so, and sent, at a time, however large each is."""
+PIECE_BYTES = 256 * 1024
 NDJSON = "application/x-ndjson"
 
 
@@ -76,6 +80,12 @@ class Api:
             Endpoint("GET", topic, "One topic, with its partitions and groups", self._topic),
             Endpoint("GET", f"{topic}/config", "A topic's settings, with where each comes from", self._topic_config),
             Endpoint("GET", f"{topic}/records/{{partition}}/{{offset}}", "One record, whole", self._record),
+            Endpoint(
+                "GET",
+                f"{topic}/records/{{partition}}/{{offset}}/{{part}}",
+                "A record's key or value, its bytes as they are",
+                self._record_part,
+            ),
             Endpoint("POST", f"{topic}/records", "Write a record", self._produce, RECORD_BODY, changes=True),
             Endpoint("GET", "/groups", "Groups: ?q=&sort=&cursor=&limit=", self._groups),
             Endpoint("GET", "/groups/{group}", "One group, with its members and partitions", self._group),
@@ -235,11 +245,26 @@ class Api:
             raise HttpError(404, f"There is no broker {number}")
         return await _config(place, ConfigEntity("brokers", number))
 
-    async def _record(self, place: Place, request: Request) -> Reply:
+    async def _record_part(self, place: Place, request: Request) -> StreamedReply:
+        """Send a key or value as it lies there, a piece at a time."""
         names = request.match_info
-        if not names["partition"].isdigit() or not names["offset"].isdigit():
-            raise HttpError(404, "A partition and an offset are numbers")
-        partition, offset = TopicPartition(names["topic"], int(names["partition"])), int(names["offset"])
+        if names["part"] not in ("key", "value"):
+            raise HttpError(404, "A record has a key and a value")
+        partition, offset = _place_of(names)
+        if place.hidden(partition.topic) is not None:
+            raise HttpError(
+                403, f"Parts of {partition.topic} are masked here: its bytes are not sent", error_code=40302
+            )
+        if _sent_records.locked():
+            raise HttpError(503, f"{SENT_AT_ONCE} whole records are being sent: ask again")
+        found = await _read_record(place.cluster, partition, offset)
+        data = found.key if names["part"] == "key" else found.value
+        if data is None:
+            raise HttpError(404, f"The record has no {names['part']}: it is null")
+        return StreamedReply(_pieces(data), "application/octet-stream", headers={"Content-Disposition": "attachment"})
+
+    async def _record(self, place: Place, request: Request) -> Reply:
+        partition, offset = _place_of(request.match_info)
         wanted = request.query.get("decoder")
         if wanted is not None and wanted not in DECODERS:
             raise HttpError(400, f"decoder is one of {', '.join(DECODERS)}")
@@ -303,7 +328,8 @@ class Api:
 
     async def _planned(self, place: Place, action: str, arguments: Mapping[str, Any]) -> Reply:
         arguments = await self._allowed(place, action, arguments)
-        plan = await place.cluster.admin(lambda client: plan_action(place.reach(client), action, arguments))
+        async with letters_in_turn() if action == "redrive" else nullcontext():
+            plan = await place.cluster.admin(lambda client: plan_action(place.reach(client), action, arguments))
         return json_reply({**plan.shown(), "id": self._plans.keep(place, plan)}, status=201)
 
     async def _allowed(self, place: Place, action: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -319,7 +345,8 @@ class Api:
         try:
             plan = self._plans.known(place, name)
             await self._allowed(place, plan.action, plan.arguments)  # what was allowed may be so no more
-            entry = await self._plans.run(place, name, hash=asked.get("hash"), typed=asked.get("typed"))
+            async with letters_in_turn() if plan.action == "redrive" else nullcontext():
+                entry = await self._plans.run(place, name, hash=asked.get("hash"), typed=asked.get("typed"))
         except PlanGoneError as error:
             raise HttpError(404, str(error)) from None
         except WorldMovedError as error:
@@ -420,10 +447,27 @@ async def _lines(frames: AsyncGenerator[Frame, None]) -> AsyncGenerator[bytes, N
         yield json.dumps({"type": "error", "message": str(error)}).encode() + b"\n"
 
 
+def _place_of(names: Mapping[str, str]) -> tuple[TopicPartition, int]:
+    """Return where an address says that a record is; raises HttpError."""
+    index, offset = names["partition"], names["offset"]
+    if not all(each.isascii() and each.isdigit() and len(each) < 19 for each in (index, offset)) or len(index) > 9:
+        raise HttpError(404, "A partition and an offset are numbers")
+    return TopicPartition(names["topic"], int(index)), int(offset)
+
+
+async def _pieces(data: bytes) -> AsyncGenerator[bytes, None]:
+    async with _sent_records:
+        for start in range(0, len(data), PIECE_BYTES):
+            yield data[start : start + PIECE_BYTES]
+
+
+_whole_records, _sent_records = asyncio.Semaphore(WHOLE_AT_ONCE), asyncio.Semaphore(SENT_AT_ONCE)
+
+
 async def _read_record(cluster: Cluster, partition: TopicPartition, offset: int) -> Record:
     client = cluster.reader()
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(20), _whole_records:
             (found,) = await client.fetch(
                 [FetchPosition(partition, Offset(offset), RECORD_BYTES_MAX)],
                 max_wait_ms=0,
