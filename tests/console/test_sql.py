@@ -72,7 +72,7 @@ def test_what_there_is_is_listed_with_columns_and_queries(console: RunningConsol
     ]
     assert console.ask("GET", "/api/c/cluster/sql/sources/nothing").status == 404
     newest = console.get("/audit")["items"][0]
-    assert newest["action"] == "sql-statement" and "CREATE STREAM large" in newest["diff"][0]["after"]
+    assert newest["action"] == "sql-statement" and "CREATE STREAM LARGE AS SELECT" in newest["diff"][0]["after"]
 
 
 def test_a_scripts_statements_are_told_apart_and_an_error_has_its_place(console: RunningConsole) -> None:

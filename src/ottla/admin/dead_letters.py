@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ottla.admin.topic_records import committed_records, offsets_at
+from ottla.admin.topic_records import committed_records, newest_records, offsets_at
 from ottla.base import ErrorCode, KafkaError, TopicPartition
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DONE_TOPIC",
     "DeadLetter",
+    "FoundLetters",
     "LetterGroup",
     "dead_letters",
     "grouped_letters",
@@ -38,6 +39,8 @@ DONE_CONFIGS = {"cleanup.policy": "compact"}
 FROM = "ottla.redriven.from"
 """The header that says of a record that was sent back where it lay."""
 LETTERS_MAX = 20_000
+LETTERS_BYTES_MAX = 64 << 20
+"""Of letters that are held at a time, whoever looks at them or sends them back."""
 NAMES = re.compile(r"(^|[._-])(dlq|dlt|dead[._-]?letters?)($|[._-])", re.IGNORECASE)
 CHANGING = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27}|\d+(?:[.,]\d+)*", re.IGNORECASE)
 CAUSE_CHARACTERS_MAX = 300
@@ -152,10 +155,28 @@ def _number(data: bytes | None) -> int | None:
     return int.from_bytes(data, "big", signed=True) if len(data) in (4, 8) else None
 
 
+@dataclass(frozen=True)
+class FoundLetters:
+    """A topic's newest letters before some ends; `cut_after` is how many bytes of them there may be, where that cut it."""
+
+    letters: list[DeadLetter]
+    ends: dict[int, int]
+    cut_after: int | None = None
+
+
 def dead_letters(
-    client: BlockingClient, topic: str, ends: Mapping[int, int] | None = None, *, most: int = LETTERS_MAX
-) -> tuple[list[DeadLetter], dict[int, int]]:
-    """Return the newest letters of a topic before some ends, or the present ones, and those ends; raises KafkaError."""
+    client: BlockingClient,
+    topic: str,
+    ends: Mapping[int, int] | None = None,
+    *,
+    most: int = LETTERS_MAX,
+    bytes_max: int = LETTERS_BYTES_MAX,
+) -> FoundLetters:
+    """Return the newest letters of a topic before some ends, or the present ones; raises KafkaError.
+
+    Of each partition there are as many as fit into its part of `bytes_max`, the newest one however large it is: for the
+    same ends always the same ones.
+    """
     from ottla.client import EARLIEST, LATEST
 
     view = client.metadata([topic])
@@ -165,10 +186,15 @@ def dead_letters(
     if ends is None:
         ends = {each.partition: int(found.offset) for each, found in offsets_at(client, partitions, LATEST).items()}
     starts = {each.partition: int(found.offset) for each, found in offsets_at(client, partitions, EARLIEST).items()}
-    each_most = max(1, most // len(partitions))
-    positions = {index: max(starts.get(index, 0), end - each_most) for index, end in ends.items()}
-    found = [letter_of(place, record) for place, record in committed_records(client, topic, positions, ends)]
-    return found, dict(ends)
+    each_most, each_bytes = max(1, most // len(partitions)), bytes_max // len(partitions)
+    found: list[DeadLetter] = []
+    cut_after = None
+    for index, end in sorted(ends.items()):
+        start = max(starts.get(index, 0), end - each_most)
+        records, is_whole = newest_records(client, TopicPartition(topic, index), start, end, bytes_max=each_bytes)
+        found += [letter_of(TopicPartition(topic, index), each) for each in records]
+        cut_after = cut_after if is_whole else bytes_max
+    return FoundLetters(found, dict(ends), cut_after)
 
 
 def redriven(client: BlockingClient, topic: str) -> set[bytes]:

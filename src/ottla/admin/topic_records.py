@@ -11,10 +11,15 @@ if TYPE_CHECKING:
     from ottla.client import BlockingClient
     from ottla.wire import Record
 
-__all__ = ["committed_records", "offsets_at"]
+__all__ = ["committed_records", "newest_records", "offsets_at", "record_bytes"]
 
-FETCH_BYTES = 16 << 20
-FETCHES_MAX = 2000
+FETCH_BYTES = 1 << 20
+"""Of a partition; a record that is larger comes alone."""
+ANSWER_BYTES = 8 << 20
+FIRST_WINDOW, WIDER = 1, 4
+RECORD_OVERHEAD_BYTES = 256
+"""What a record takes beside its own bytes."""
+FETCHES_MAX = 32_000
 
 
 def offsets_at(client: BlockingClient, partitions: Iterable[TopicPartition], at: Any) -> dict[TopicPartition, Any]:
@@ -39,7 +44,7 @@ def committed_records(
         ]
         if not asked:
             return
-        for answer in client.fetch(asked, max_wait_ms=100, isolation=Isolation.READ_COMMITTED):
+        for answer in client.fetch(asked, max_wait_ms=100, max_bytes=ANSWER_BYTES, isolation=Isolation.READ_COMMITTED):
             index = answer.partition.partition
             records, aborted = answer.check().records, AbortedTransactions(answer.aborted)
             for header, start in iter_batches(records):
@@ -48,3 +53,37 @@ def committed_records(
                         if positions[index] <= record.offset < ends[index]:
                             yield answer.partition, record
                 positions[index] = max(positions[index], int(header.next_offset))
+
+
+def record_bytes(record: Record) -> int:
+    """Return how much memory a record takes, about."""
+    own = len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD_BYTES
+    return own + sum(len(name) + len(value or b"") for name, value in record.headers)
+
+
+def newest_records(
+    client: BlockingClient, place: TopicPartition, start: int, end: int, *, bytes_max: int
+) -> tuple[list[Record], bool]:
+    """Return a partition's newest committed records between two offsets, of so many bytes, and whether these are all.
+
+    It looks backwards in windows, each wider than the one before: a window that does not fit is left out whole, so that
+    nothing is missing in between. The very newest record is there however large it is. No more than `bytes_max` and one
+    answer are held.
+    """
+    windows: list[list[Record]] = []
+    until, width, size = end, FIRST_WINDOW, 0
+    while until > start:
+        low = max(start, until - width)
+        records: list[Record] = []
+        for _, record in committed_records(client, place.topic, {place.partition: low}, {place.partition: until}):
+            size += record_bytes(record)
+            if size > bytes_max and (windows or records):
+                return _in_order(windows), False
+            records.append(record)
+        windows += [records] if records else []
+        until, width = low, width * WIDER
+    return _in_order(windows), True
+
+
+def _in_order(windows: list[list[Record]]) -> list[Record]:
+    return [each for window in reversed(windows) for each in window]

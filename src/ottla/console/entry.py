@@ -56,6 +56,7 @@ class Session:
     """What it has logged in to, by cluster; who begins a session gives and takes it."""
     sockets: set[Any] = field(default_factory=set)
     """What is open of it, and ends with it."""
+    is_over: bool = False
 
 
 @dataclass(slots=True)
@@ -124,8 +125,12 @@ class Entry:
         session = Session(secrets.token_urlsafe(32), now + SESSION_SECONDS_MAX, now + IDLE_SECONDS, counted_s=now)
         self._sessions[cookie] = session
         while len(self._sessions) > SESSIONS_MAX:
-            self.ended(self._sessions.popitem(last=False)[1])
+            self._over(self._sessions.popitem(last=False)[1])
         return cookie, session
+
+    def _over(self, session: Session) -> None:
+        session.is_over = True
+        self.ended(session)
 
     def sweep(self) -> None:
         """End the sessions whose time is over."""
@@ -146,7 +151,7 @@ class Entry:
     def holds(self, session: Session) -> bool:
         """Return whether a session is still open; asking does not prolong it."""
         now = self.now_s()
-        return now < min(session.until_s, session.idle_until_s) and session in self._sessions.values()
+        return not session.is_over and now < min(session.until_s, session.idle_until_s)
 
     def session(self, cookie: str | None) -> Session:
         """Return the session of a cookie, and count a call; raises HttpError where there is none, or too many calls."""
@@ -168,7 +173,11 @@ class Entry:
         self.check_origin(headers)
         self.check_json(headers)
         if not hmac.compare_digest(headers.get(TOKEN_HEADER, "").encode(), session.token.encode()):
-            raise HttpError(403, f"A change carries the session's token in {TOKEN_HEADER} (GET /api/session tells it)")
+            raise HttpError(
+                403,
+                f"A change carries the session's token in {TOKEN_HEADER} (GET /api/session tells it); a page that was "
+                "opened before somebody logged in has to be loaded again",
+            )
 
     def check_json(self, headers: Mapping[str, str]) -> None:
         """Raise HttpError for a body that is no JSON: forms of other sites' pages can send none."""
@@ -184,4 +193,4 @@ class Entry:
         """End a session."""
         found = self._sessions.pop(cookie or "", None)
         if found is not None:
-            self.ended(found)
+            self._over(found)

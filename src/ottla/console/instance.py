@@ -7,7 +7,8 @@ import logging
 import secrets
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
@@ -119,11 +120,11 @@ class Console:
         """Close what a session that is over has open."""
 
         async def close() -> None:
-            for each in list(session.sockets):
-                await each.close()
-            for place in session.places.values():
-                await place.cluster.close()
+            places = list(session.places.values())
             session.places.clear()
+            await asyncio.gather(
+                *(each.close() for each in list(session.sockets)), *(self._logins.leave(each) for each in places)
+            )
 
         task = asyncio.get_running_loop().create_task(close())
         self._closing.add(task)
@@ -327,13 +328,28 @@ class Console:
             if endpoint.changes and self._settings.read_only:
                 raise HttpError(403, "This console is read-only (ottla.console.read.only)", error_code=40301)
             try:
-                return await endpoint.handle(self._place(request.match_info["cluster"], session), request)
+                reply = await endpoint.handle(self._place(request.match_info["cluster"], session), request)
+                if isinstance(reply, StreamedReply):
+                    return replace(reply, chunks=self._while_open(session, request, reply.chunks))
+                return reply
             except HttpError:
                 raise
             except OttlaError as error:
                 raise http_error(error) from error
 
         return answer
+
+    async def _while_open(
+        self, session: Session, request: Request, chunks: AsyncGenerator[bytes, None]
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield what is streamed as long as its session is open; then it breaks off, so that nobody takes it for whole."""
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                if not self._entry.holds(session):
+                    if request.transport is not None:
+                        request.transport.abort()
+                    return
+                yield chunk
 
     def _place(self, name: str, session: Session) -> Place:
         place = self._places.get(name)

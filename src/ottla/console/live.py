@@ -153,6 +153,9 @@ class Live:
             try:
                 async for frame in frames:
                     await credit.take()
+                    if not self._holds():
+                        await self._socket.close()
+                        return
                     if not await self._send(number, seq, frame):
                         return
                     seq += 1

@@ -21,9 +21,11 @@ from ottla.console.logins import (
     USER_CHARACTERS_MAX,
     WRONG_LOGIN,
     Login,
+    end_token,
     log_in,
     log_in_by_access_token,
     log_in_by_certificate,
+    own_principal,
 )
 from ottla.console.places import Place
 from ottla.console.records.requests import object_of
@@ -54,6 +56,10 @@ class LoginRoutes:
         self._issuer = None if settings.issuer is None else Issuer(settings.issuer)
         self._failures: OrderedDict[str, str] = OrderedDict()
         """Why somebody did not come in by the issuer's page, until the page that is opened then has asked."""
+        self._principals: dict[str, str] = {}
+        """As whom the clusters know the console itself, once it has asked."""
+        self.tokens_left = 0
+        """Delegation tokens that could not be ended with their sessions."""
 
     def endpoints(self) -> list[Endpoint[Handle]]:
         """Return the addresses."""
@@ -113,16 +119,18 @@ class LoginRoutes:
             body = object_of(await request.json())
         except ValueError:
             raise HttpError(400, "The body is not JSON") from None
+        before = request.cookies.get(self._cookie(request)) or ""
         if not self._settings.mechanisms:
-            return self._begun(request, *self._entry.open(body.get("key"), request.remote or ""))
+            opened = self._entry.open(body.get("key"), request.remote or "")
+            self._entry.end(before)
+            return self._begun(request, *opened)
         settings = self._cluster(body.get("cluster"))
         mechanism = body.get("mechanism")
         if mechanism == CERTIFICATE and CERTIFICATE in self._settings.mechanisms:
             login = await self._by_certificate(settings, request)
         else:
             login = await self._by_password(settings, body, request.remote or "")
-        cookie = request.cookies.get(self._cookie(request)) or ""
-        return self._begun(request, *await self._entered(settings, login, cookie))
+        return self._begun(request, *self._entered(settings, login, before))
 
     def _cluster(self, name: object) -> ClusterSettings:
         found = {each.name: each for each in self._settings.clusters if each.name in self.offered()}
@@ -142,7 +150,14 @@ class LoginRoutes:
         tries = f"address {address}", f"user {user} of {settings.name}"
         self._entry.attempt(*tries)
         try:
-            login = await log_in(settings, mechanism=mechanism, user=user, password=password, lifetime_ms=LIFETIME_MS)
+            login = await log_in(
+                settings,
+                mechanism=mechanism,
+                user=user,
+                password=password,
+                lifetime_ms=LIFETIME_MS,
+                renewers=await self._renewers(settings),
+            )
         except HttpError as error:
             if error.error_code != WRONG_LOGIN:
                 self._entry.succeeded(*tries)  # the cluster did not say that it was wrong
@@ -163,27 +178,63 @@ class LoginRoutes:
             user = self._settings.certificate_rules.user(certificate_name(shown))
         except OttlaError as error:
             raise HttpError(401, f"The certificate stands for nobody: {error}") from None
-        login = await log_in_by_certificate(settings, self._places[settings.name].cluster, user, LIFETIME_MS)
+        console = self._places[settings.name].cluster
+        login = await log_in_by_certificate(settings, console, user, LIFETIME_MS, await self._renewers(settings))
         self._tell(settings, login, request.remote or "")
         return login
 
     def _tell(self, settings: ClusterSettings, login: Login, address: str) -> None:
         log.info("%r has logged in at %s from %s (kept: %s)", login.user, settings.name, address, login.kept)
 
-    async def _entered(self, settings: ClusterSettings, login: Login, cookie: str) -> tuple[str, Session]:
-        """Give a session a login, a new session where the cookie is no open one's."""
-        session = self._entry.known(cookie)
-        if session is None:
-            cookie, session = self._entry.begin()
-        before = session.places.get(settings.name)
-        session.places[settings.name] = self._places[settings.name].as_user(login)
+    async def _renewers(self, settings: ClusterSettings) -> list[str]:
+        """Return who may end the tokens of a cluster beside their owners: the console's own user, where it has tokens."""
+        if settings.name not in self._principals:
+            try:
+                self._principals[settings.name] = await own_principal(self._places[settings.name].cluster)
+            except OttlaError as error:
+                log.debug("tokens of %s cannot be ended by the console's own user: %s", settings.name, error)
+                return []
+        return [self._principals[settings.name]]
+
+    def _entered(self, settings: ClusterSettings, login: Login, cookie: str) -> tuple[str, Session]:
+        """Begin a session with a login: who somebody is never changes within one.
+
+        What the session of the cookie has logged in to at other clusters goes on in the new one, for no longer than there.
+        That session is over, with its sockets, streams and the login that this one replaces.
+        """
+        before = self._entry.known(cookie)
+        fresh, session = self._entry.begin()
         if before is not None:
-            await before.cluster.close()
-        return cookie, session
+            carried = [name for name in before.places if name != settings.name]
+            session.places.update((name, before.places.pop(name)) for name in carried)
+            session.until_s = min(session.until_s, before.until_s) if carried else session.until_s
+            self._entry.end(cookie)
+        session.places[settings.name] = self._places[settings.name].as_user(login)
+        return fresh, session
+
+    async def leave(self, place: Place) -> None:
+        """End a login: its replays, its token at the cluster, and its connections."""
+        assert place.login is not None
+        try:
+            if place.replays is not None:
+                await place.replays.leave(place)
+            if place.login.token is not None:
+                console = self._places[place.cluster.name].cluster
+                await end_token(console, place.login.token)
+        except (OttlaError, TimeoutError) as error:
+            self.tokens_left += 1
+            log.warning(
+                "the delegation token of %r at %s was not ended, and lasts until its own end (%d so far): %r",
+                *(place.who, place.cluster.name, self.tokens_left, error),
+            )
+        finally:
+            await place.cluster.close()
 
     async def _leave(self, request: Request) -> Reply:
         """Send a browser to the issuer's page."""
         assert self._issuer is not None
+        if request.headers.get("Sec-Fetch-Site", "none").lower() not in ("none", "same-origin"):
+            raise HttpError(403, "A login is begun on a page of this console")
         to = request.query.get("to", "/")
         try:
             settings = self._cluster(request.query.get("cluster"))
@@ -207,12 +258,13 @@ class LoginRoutes:
         try:
             answered = await self._issuer.finish(request.query, browser)
             settings = self._cluster(answered.cluster)
-            login = await log_in_by_access_token(settings, answered.token, LIFETIME_MS)
+            renewers = await self._renewers(settings)
+            login = await log_in_by_access_token(settings, answered.token, LIFETIME_MS, renewers)
         except HttpError as error:
             log.info("a login by %s from %s was refused: %s", self._issuer.settings.url, request.remote, error.message)
             return self._failed(error)
         self._tell(settings, login, request.remote or "")
-        cookie, _ = await self._entered(settings, login, answered.session)
+        cookie, _ = self._entered(settings, login, answered.session)
         return _sent_to(answered.to, self._set_cookie(self._cookie(request), cookie, "SameSite=Strict"))
 
     def _failed(self, error: HttpError) -> Reply:
@@ -232,8 +284,10 @@ class LoginRoutes:
 
     async def _logout(self, request: Request) -> Reply:
         self._entry.check_change(request[SESSION], request.headers)
-        self._entry.end(request.cookies.get(self._cookie(request)))
-        return json_reply({})
+        name = self._cookie(request)
+        self._entry.end(request.cookies.get(name))
+        gone = {"Set-Cookie": self._set_cookie(name, "", "SameSite=Strict; Max-Age=0")}
+        return Reply(b"{}", "application/json", headers=gone)
 
     async def _session(self, request: Request) -> Reply:
         return json_reply(self.told(request[SESSION]))

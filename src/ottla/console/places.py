@@ -96,6 +96,11 @@ class Place:
         """Return what of a topic's records is hidden from who asks."""
         return Masks.of(self.masks, topic, self.who, self.secret)
 
+    @property
+    def is_masked(self) -> bool:
+        """True where there is a rule that hides something of some topic from who asks."""
+        return any(self.who not in each.excepted for each in self.masks)
+
     def values(self, topic: str) -> Values | None:
         """Return what reads a topic's keys and values by their schemas; None where nothing does."""
         return values_of(self.decoders, self.registry, topic)

@@ -6,9 +6,9 @@ import hmac
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ottla.admin.actions import ActionPlan, plan_action
+from ottla.admin.actions import ActionPlan, Reach, plan_action
 from ottla.base import OttlaError
 from ottla.console.audit import Audit, AuditEntry
 from ottla.console.places import Place
@@ -49,22 +49,31 @@ class Plans:
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
     def keep(self, place: Place, plan: ActionPlan) -> str:
-        """Keep a plan, and return the name by which who has made it runs it."""
+        """Keep a plan, and return the name by which who has made it runs it.
+
+        What it would run is made anew then, and not kept: that may hold records.
+        """
         name = secrets.token_urlsafe(12)
-        self._kept[name] = _Kept(place.cluster.name, place.who, plan, self._now_s() + SECONDS_MAX)
+        kept = replace(plan, run=_planned_again)
+        self._kept[name] = _Kept(place.cluster.name, place.who, kept, self._now_s() + SECONDS_MAX)
         while len(self._kept) > PLANS_MAX:
             self._kept.popitem(last=False)
         return name
+
+    def known(self, place: Place, name: str) -> ActionPlan:
+        """Return a plan that is kept for who asks; raises PlanGoneError."""
+        kept = self._kept.get(name)
+        mine = place.cluster.name, place.who
+        if kept is None or (kept.cluster, kept.who) != mine or self._now_s() >= kept.until_s:
+            raise PlanGoneError("There is no such plan (any more): plan again")
+        return kept.plan
 
     async def run(self, place: Place, name: str, *, hash: object, typed: object) -> AuditEntry:
         """Run a plan, and return what is in the audit of it, a refusal by the brokers too.
 
         Raises PlanGoneError, WorldMovedError, and HttpError where the hash or the typed name is not the plan's.
         """
-        kept, cluster = self._kept.get(name), place.cluster
-        if kept is None or (kept.cluster, kept.who) != (cluster.name, place.who) or self._now_s() >= kept.until_s:
-            raise PlanGoneError("There is no such plan (any more): plan again")
-        plan = kept.plan
+        plan, cluster = self.known(place, name), place.cluster
         if not isinstance(hash, str) or not hmac.compare_digest(hash.encode(), plan.hash.encode()):
             raise HttpError(400, "hash is not the plan's")
         if plan.typed is not None and typed != plan.typed:
@@ -84,3 +93,7 @@ class Plans:
         if place.audit_topic is not None:
             await place.audit_topic.write(entry)
         return entry
+
+
+def _planned_again(reach: Reach) -> None:
+    raise AssertionError("a plan that is kept is made anew before it runs")

@@ -22,6 +22,7 @@ from ottla.sql.parser.texts import (
     parse_expression,
     parse_statement,
     parse_type_text,
+    single_statement,
     split_statements,
     substituted,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "parse_statement",
     "parse_type_text",
     "quoted",
+    "single_statement",
     "split_statements",
     "statement_text",
     "substituted",

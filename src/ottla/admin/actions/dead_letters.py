@@ -42,7 +42,8 @@ def _redrive(reach: Reach, arguments: Arguments) -> ActionPlan:
     rate = rate_of(arguments, "letters")
     given = arguments.get("ends")
     ends = None if not isinstance(given, Mapping) else {int(index): int(end) for index, end in given.items()}
-    letters, ends = dead_letters(reach.client, topic, ends)
+    found = dead_letters(reach.client, topic, ends)
+    letters, ends = found.letters, found.ends
     fix = None if not (words := arguments.get("fix")) else _fix(reach, text(arguments, "fix"))
     chosen = [each for each in letters if cause is None or each.cause == cause]
     lost = [each for each in chosen if to is None and each.topic is None]
@@ -69,6 +70,10 @@ def _redrive(reach: Reach, arguments: Arguments) -> ActionPlan:
     warnings = ["Where the reason is still there they come back as dead letters."]
     warnings += [f"{len(lost):,} letters do not say where they came from, and stay."] if lost else []
     warnings += [f"The fix does not fit {len(unfit):,} letters, which stay: {unfit[0]}"] if unfit else []
+    if found.cut_after is not None:
+        warnings += [
+            f"Only the newest letters are sent, {found.cut_after >> 20} MiB of them: send the others after them."
+        ]
     pinned: dict[str, object] = {"topic": topic, "cause": cause, "to": to, "fix": words or None, "rate": rate}
     pinned["ends"] = {str(index): end for index, end in ends.items()}
     job = None

@@ -83,7 +83,7 @@ async def _check(place: Place, request: Request) -> Reply:
         rule = rule_of({"name": "check", "condition": asked.get("condition")})
     except AlertError as error:
         return json_reply({"error": str(error), "holds": None, "values": {}})
-    seen = await place.sampler.seen()
+    seen = await place.seen()
     return json_reply({"error": "", "holds": rule.measured.evaluate(seen), "values": rule.values(seen)})
 
 

@@ -13,10 +13,10 @@ from typing import Any
 from urllib.parse import quote
 
 from ottla.admin import RestError, Worker
-from ottla.admin.actions import hidden_names, shown_value
 from ottla.console.api.endpoints import Endpoint, body, need
 from ottla.console.places import Place
 from ottla.console.records.requests import object_of
+from ottla.console.shown_settings import shown_settings
 from ottla.http import HttpError, Reply, Request, Who, json_reply
 
 __all__ = ["connect_endpoints", "root_cause"]
@@ -127,7 +127,6 @@ async def _connector(place: Place, request: Request) -> Reply:
             raise HttpError(404, f"There is no connector {name}") from None
         raise
     config = info["config"]
-    secret = hidden_names(config)
     parts = [
         {"part": "connector", **status["connector"]},
         *({"part": f"task {each['id']}", **each} for each in status["tasks"]),
@@ -159,7 +158,7 @@ async def _connector(place: Place, request: Request) -> Reply:
             "type": info.get("type"),
             "state": status["connector"]["state"],
             "states": states,
-            "config": {key: shown_value(value, is_hidden=key in secret) for key, value in config.items()},
+            "config": shown_settings(config),
             "offsets": (offsets or {}).get("offsets") or [],
             "topics": ((topics or {}).get(name) or {}).get("topics") or [],
             "partial": partial,

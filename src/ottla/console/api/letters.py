@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from ottla.admin import dead_letters, grouped_letters, is_dead_letter_topic, redriven
 from ottla.client import BlockingClient
 from ottla.console.api.endpoints import Endpoint
@@ -10,9 +14,12 @@ from ottla.console.places import Place
 from ottla.console.records.rows import Decoders, row_of
 from ottla.http import HttpError, Reply, Request, Who, json_reply
 
-__all__ = ["check_letters", "letter_endpoints"]
+__all__ = ["check_letters", "letter_endpoints", "letters_in_turn"]
 
 GROUPS_MAX = 100
+AT_ONCE = 2
+"""Requests that hold dead letters at a time, each some 64 MiB of them at most."""
+TURN_SECONDS_MAX = 15.0
 
 
 def letter_endpoints() -> list[Endpoint]:
@@ -41,7 +48,8 @@ async def _letters(place: Place, request: Request) -> Reply:
     check_letters(place, topic)
 
     def ask(client: BlockingClient) -> dict[str, object]:
-        letters, _ = dead_letters(client, topic)
+        found = dead_letters(client, topic)
+        letters = found.letters
         groups = grouped_letters(letters, redriven(client, topic))
         return {
             "topic": topic,
@@ -62,6 +70,25 @@ async def _letters(place: Place, request: Request) -> Reply:
                 for each in groups[:GROUPS_MAX]
             ],
             "left_out": max(0, len(groups) - GROUPS_MAX),
+            "cut_after_bytes": found.cut_after,
         }
 
-    return json_reply(await place.cluster.admin(ask))
+    async with letters_in_turn():
+        return json_reply(await place.cluster.admin(ask))
+
+
+@asynccontextmanager
+async def letters_in_turn() -> AsyncIterator[None]:
+    """Wait for one's turn to hold letters: few do at a time, whoever asks. Raises HttpError where that takes too long."""
+    try:
+        async with asyncio.timeout(TURN_SECONDS_MAX):
+            await _turns.acquire()
+    except TimeoutError:
+        raise HttpError(503, f"{AT_ONCE} others read dead letters: ask again") from None
+    try:
+        yield
+    finally:
+        _turns.release()
+
+
+_turns = asyncio.Semaphore(AT_ONCE)

@@ -1,33 +1,29 @@
 """What the SQL page asks of a SQL server: what there is, what a statement says, and a query's rows.
 
-The server knows none of the console's users, and works under its own principal. Where users log in, who may DESCRIBE the
-cluster sees what there is, and who may ALTER it asks and changes. It knows no masks either: no query reads a topic of which
-something is hidden from who asks.
+The server knows none of the console's users, and works under its own principal; it knows no masks either. What each may have
+it do and tell is judged before (`sql_sight`), and what is sent is printed from the tree that was judged.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
-from ottla.admin import RestError, Worker
+from ottla.admin import RestError
 from ottla.console.api.endpoints import Endpoint, body, need
 from ottla.console.api.sql_queries import query_frames
+from ottla.console.api.sql_sight import answers_of, server_of, sight_of, statement_for
 from ottla.console.places import Place
 from ottla.console.records.requests import object_of
 from ottla.console.records.scans import Frame
+from ottla.console.sql_statements import CHANGE, QUERY, READ, kind_of_word
 from ottla.http import HttpError, Reply, Request, Who, json_reply
-from ottla.sql import ParseError, SqlError, split_statements
+from ottla.sql import ParseError, quoted, split_statements
 
-__all__ = ["check_masks", "sql_endpoints", "sql_frames"]
+__all__ = ["sql_change", "sql_endpoints", "sql_frames"]
 
 LETTERS_MAX = 100_000
-READS = frozenset({"SHOW", "LIST", "DESCRIBE", "EXPLAIN"})
-QUERY, READ, CHANGE, OTHER = "query", "read", "change", "other"
-OTHERS = frozenset({"SET", "UNSET", "DEFINE", "UNDEFINE", "PRINT", "RUN"})
-SELECT = re.compile(r"\bSELECT\b", re.IGNORECASE)
 STATEMENT_BODY: Mapping[str, object] = {"statement": {"type": "string"}}
 
 
@@ -45,17 +41,6 @@ def sql_endpoints() -> list[Endpoint]:
     ]
 
 
-def _server(place: Place) -> Worker:
-    if place.sql is None:
-        raise HttpError(404, "No SQL server is named: start the console with ottla.console.sql.url")
-    return place.sql
-
-
-async def _asked(server: Worker, statement: str) -> Any:
-    given = {"ksql": statement, "streamsProperties": {}}
-    return await asyncio.to_thread(server.ask, "POST", "/ksql", given)
-
-
 async def _catalogue(place: Place, request: Request) -> Reply:
     allowed = await place.allowed()
     need(place, allowed, "DESCRIBE")
@@ -63,7 +48,9 @@ async def _catalogue(place: Place, request: Request) -> Reply:
     if place.sql is None:
         return json_reply({**answer, "url": None, "streams": [], "tables": [], "queries": []})
     try:
-        streams, tables, queries = await _asked(place.sql, "SHOW STREAMS; SHOW TABLES; SHOW QUERIES;")
+        sight = await sight_of(place)
+        said = await answers_of(place.sql, "SHOW STREAMS; SHOW TABLES; SHOW QUERIES;")
+        streams, tables, queries = await sight.told(said)
         info = await asyncio.to_thread(place.sql.ask, "GET", "/info")
     except RestError as error:
         return json_reply(
@@ -103,9 +90,11 @@ def _query_row(found: Mapping[str, Any]) -> dict[str, object]:
 
 async def _source(place: Place, request: Request) -> Reply:
     need(place, await place.allowed(), "DESCRIBE")
-    name = request.match_info["source"].replace("`", "``")
+    name, server = request.match_info["source"], server_of(place)
     try:
-        [found] = await _asked(_server(place), f"DESCRIBE `{name}`;")
+        if not (await sight_of(place)).knows(name):
+            raise HttpError(404, f"There is no stream or table {name}")
+        [found] = await answers_of(server, f"DESCRIBE {quoted(name)};")
     except RestError as error:
         raise HttpError(404 if "Could not find" in str(error) else 422, str(error)) from None
     said = found["sourceDescription"]
@@ -130,19 +119,17 @@ def _type_text(schema: Mapping[str, Any]) -> str:
     return f"DECIMAL({given.get('precision')}, {given.get('scale')})" if kind == "DECIMAL" else kind
 
 
-def _kind(first: str) -> str:
-    if first == "SELECT":
-        return QUERY
-    return READ if first in READS else OTHER if first in OTHERS else CHANGE
-
-
 async def _statement(request: Request) -> str:
     statement = object_of(await body(request)).get("statement")
     if not isinstance(statement, str) or not statement.strip():
         raise HttpError(400, "statement is needed")
+    _check_length(statement)
+    return statement
+
+
+def _check_length(statement: str) -> None:
     if len(statement) > LETTERS_MAX:
         raise HttpError(413, f"a script has {LETTERS_MAX} letters at most")
-    return statement
 
 
 async def _parse(place: Place, request: Request) -> Reply:
@@ -154,24 +141,20 @@ async def _parse(place: Place, request: Request) -> Reply:
     except ParseError as error:
         where = {"line": getattr(error, "line", None), "column": getattr(error, "column", None)}
         return json_reply({"statements": [], "error": {"message": str(error), **where}})
-    statements = [{"text": each.text, "kind": _kind(each.first_word)} for each in found]
+    statements = [{"text": each.text, "kind": kind_of_word(each.first_word)} for each in found]
     return json_reply({"statements": statements, "error": None})
 
 
 async def _read(place: Place, request: Request) -> Reply:
     need(place, await place.allowed(), "DESCRIBE")
-    statement = await _statement(request)
+    statement = await statement_for(place, await _statement(request), READ)
+    server = server_of(place)
     try:
-        kinds = {_kind(each.first_word) for each in split_statements(statement)}
-    except SqlError as error:
-        raise HttpError(422, str(error)) from None
-    if kinds != {READ}:
-        raise HttpError(400, "only LIST, SHOW, DESCRIBE and EXPLAIN are read here")
-    try:
-        answers = await _asked(_server(place), statement)
+        answers = await answers_of(server, statement.text)
+        shown = await (await sight_of(place)).told(answers)
     except RestError as error:
         raise HttpError(422, str(error)) from None
-    return json_reply({"answers": [_shown(each) for each in answers]})
+    return json_reply({"answers": [_shown(each) for each in shown]})
 
 
 def _shown(answer: Mapping[str, Any]) -> dict[str, object]:
@@ -188,36 +171,22 @@ def _shown(answer: Mapping[str, Any]) -> dict[str, object]:
     return {"kind": "json", "value": kept}
 
 
-async def check_masks(place: Place, statement: str) -> None:
-    """Raise HttpError for a statement with a query that reads what is masked, or of which that cannot be told."""
-    found = SELECT.search(statement)
-    if not place.masks or found is None:
-        return
-    server, query = _server(place), statement[found.start() :].rstrip().rstrip(";")
-    try:
-        [said] = await _asked(server, f"EXPLAIN {query};")
-        streams, tables = await _asked(server, "SHOW STREAMS; SHOW TABLES;")
-    except RestError as error:
-        raise HttpError(403, f"Records are masked here, and what this reads cannot be told: {error}") from None
-    topics = {each["name"]: str(each["topic"]) for each in (*streams["streams"], *tables["tables"])}
-    for name in said["queryDescription"].get("sources") or ():
-        if name not in topics or place.hidden(topics[name]) is not None:
-            words = f"{topics.get(name, name)} is masked here, and the SQL server knows no masks"
-            raise HttpError(403, words, error_code=40302)
-
-
 async def sql_frames(place: Place, asked: Mapping[str, Any]) -> AsyncGenerator[Frame, None]:
     """Return the frames of the query that a tab asks for; raises HttpError."""
-    server = _server(place)
-    need(place, await place.allowed(), "ALTER")
-    statement, start = asked.get("statement"), asked.get("from", "latest")
-    if not isinstance(statement, str) or start not in ("earliest", "latest"):
+    server = server_of(place)
+    need(place, await place.allowed(), "DESCRIBE")
+    text, start = asked.get("statement"), asked.get("from", "latest")
+    if not isinstance(text, str) or start not in ("earliest", "latest"):
         raise HttpError(400, "statement is a query, from is earliest or latest")
-    try:
-        [found] = split_statements(statement)
-    except (ParseError, ValueError) as error:
-        raise HttpError(400, f"one query is expected: {error}") from None
-    if _kind(found.first_word) != QUERY:
-        raise HttpError(400, "one query is expected: SELECT …")
-    await check_masks(place, statement)
-    return query_frames(server, statement, {"auto.offset.reset": start})
+    _check_length(text)
+    statement = await statement_for(place, text, QUERY)
+    return query_frames(server, statement.text, {"auto.offset.reset": start}, place.who)
+
+
+async def sql_change(place: Place, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a plan with the statement as it was judged; raises HttpError where it may not be run."""
+    text = arguments.get("statement")
+    if not isinstance(text, str) or not text.strip():
+        raise HttpError(400, "statement is needed: a text")
+    _check_length(text)
+    return {**arguments, "statement": (await statement_for(place, text, CHANGE)).text}

@@ -7,16 +7,20 @@ import http.client
 import json
 import threading
 import urllib.error
+from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from ottla.admin import RestError, Worker
 from ottla.console.records.scans import Frame
+from ottla.http import HttpError
 
 __all__ = ["query_frames"]
 
 ROWS_MAX, WAIT_SECONDS = 200, 0.1
 """Rows of a frame at most, and how long the first of them waits for others."""
+OF_ONE_MAX, RUNNING_MAX = 8, 64
+"""Queries under way at a time, of one user and in all."""
 WAITING_MAX = 2000
 """Rows that wait for the tab; then the server waits."""
 DELIMITED = "application/vnd.ksqlapi.delimited.v1"
@@ -66,8 +70,20 @@ class _Reading:
             self._server.hang_up(answer)
 
 
-async def query_frames(server: Worker, statement: str, properties: Mapping[str, str]) -> AsyncGenerator[Frame, None]:
-    """Yield `columns`, then `rows`, and `done` where the query ends by itself; raises RestError in the server's words."""
+_running: Counter[str] = Counter()
+"""Queries under way, by who asked: each has a thread here, and work at the server."""
+
+
+async def query_frames(
+    server: Worker, statement: str, properties: Mapping[str, str], who: str
+) -> AsyncGenerator[Frame, None]:
+    """Yield `columns`, then `rows`, and `done` where the query ends by itself.
+
+    Raises RestError in the server's words, HttpError where too many run.
+    """
+    if _running[who] >= OF_ONE_MAX or _running.total() >= RUNNING_MAX:
+        raise HttpError(429, f"{OF_ONE_MAX} queries of one user run at a time, and {RUNNING_MAX} in all: end one first")
+    _running[who] += 1
     reading = _Reading(server, statement, properties)
     try:
         rows: list[Any] = []
@@ -101,3 +117,6 @@ async def query_frames(server: Worker, statement: str, properties: Mapping[str, 
                 raise RestError(str(item["message"]))
     finally:
         reading.end()
+        _running[who] -= 1
+        if not _running[who]:
+            del _running[who]

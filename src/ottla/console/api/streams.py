@@ -1,12 +1,13 @@
 """What the pages of Streams ask of services and applications, by their REST interfaces.
 
 They know none of the console's users. Where users log in, who may DESCRIBE the cluster sees them, and who may ALTER it
-changes them and looks into their stores; no store is shown whose changelog is masked from who asks.
+changes them and looks into their stores; no store is shown whose changelog, or of whose application a source, is masked.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -16,9 +17,10 @@ from ottla.console.api.endpoints import Endpoint, need
 from ottla.console.places import Place
 from ottla.http import HttpError, Reply, Request, Who, json_reply
 
-__all__ = ["streams_endpoints"]
+__all__ = ["streams_endpoints", "topics_of"]
 
 ENTRIES_MAX = 200
+SOURCES = re.compile(r"\(topics: \[([^\]]*)\]\)")
 LOOKUPS = ("key", "prefix", "low", "high", "from", "to", "reverse")
 
 
@@ -137,13 +139,22 @@ async def _application(place: Place, request: Request) -> Reply:
     )
 
 
+def topics_of(topology: str) -> list[str]:
+    """Return the topics that a topology's text names as sources."""
+    listed = SOURCES.findall(topology)
+    return [each.strip() for names in listed for each in names.split(",") if each.strip()]
+
+
 async def _store(place: Place, request: Request) -> Reply:
     need(place, await place.allowed(), "ALTER")
     worker, store = _service(place, request), request.match_info["store"]
     _, base, status = await _paths(worker, request.match_info["application"])
     topic = f"{status['application_id']}-{store}-changelog"
-    if place.hidden(topic) is not None:
-        raise HttpError(403, f"{topic} is masked here, and with it the store", error_code=40302)
+    if place.is_masked:
+        topology = await asyncio.to_thread(worker.text, f"{base}/topology")
+        for each in (topic, *topics_of(topology)):
+            if place.hidden(each) is not None:
+                raise HttpError(403, f"{each} is masked here, and with it the store", error_code=40302)
     asked = {name: request.query[name] for name in LOOKUPS if request.query.get(name)}
     query = urlencode(asked if "key" in asked else {**asked, "limit": ENTRIES_MAX})
     path = f"{base}/stores/{quote(store, safe='')}?{query}"

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
 from importlib.util import find_spec
 from typing import Any
@@ -19,10 +19,10 @@ from ottla.console.api.alerts import alert_endpoints
 from ottla.console.api.cluster import cluster_endpoints
 from ottla.console.api.connect import connect_endpoints
 from ottla.console.api.endpoints import Endpoint, body, need, page_of, query_number
-from ottla.console.api.letters import check_letters, letter_endpoints
+from ottla.console.api.letters import check_letters, letter_endpoints, letters_in_turn
 from ottla.console.api.replays import replay_endpoints
 from ottla.console.api.schemas import schema_endpoints
-from ottla.console.api.sql import check_masks, sql_endpoints
+from ottla.console.api.sql import sql_change, sql_endpoints
 from ottla.console.api.streams import streams_endpoints
 from ottla.console.api.traffic import traffic_endpoints
 from ottla.console.clusters import Cluster
@@ -48,13 +48,18 @@ from ottla.console.records.requests import new_record, object_of, scan_request
 from ottla.console.records.rows import Decoders, row_of
 from ottla.console.records.scan_processes import ScanJob
 from ottla.console.records.scans import Frame, ScanRequest, scan
+from ottla.console.shown_settings import shown_settings
 from ottla.http import HttpError, Reply, Request, StreamedReply, Who, json_reply
 from ottla.wire import Record, build_batch, iter_batch_records, iter_batches
 
 __all__ = ["Api", "scan_frames"]
 
 LOOK_SECONDS_MAX = 5.0
-RECORD_BYTES_MAX = 16 << 20
+RECORD_BYTES_MAX = 1 << 20
+"""Of what is fetched where one record is asked for: one that is larger comes alone."""
+WHOLE_AT_ONCE, SENT_AT_ONCE = 4, 8
+"""Records that are fetched so, and sent, at a time, however large each is."""
+PIECE_BYTES = 256 * 1024
 NDJSON = "application/x-ndjson"
 
 
@@ -87,6 +92,13 @@ class Api:
             ),
             Endpoint(
                 "GET", f"{topic}/records/{{partition}}/{{offset}}", "One record, whole", self._record, Who.SESSION
+            ),
+            Endpoint(
+                "GET",
+                f"{topic}/records/{{partition}}/{{offset}}/{{part}}",
+                "A record's key or value, its bytes as they are",
+                self._record_part,
+                Who.SESSION,
             ),
             Endpoint(
                 "POST", f"{topic}/records", "Write a record", self._produce, Who.SESSION, body=RECORD_BODY, changes=True
@@ -285,11 +297,26 @@ class Api:
             raise HttpError(404, f"There is no broker {number}")
         return await _config(place, ConfigEntity("brokers", number))
 
-    async def _record(self, place: Place, request: Request) -> Reply:
+    async def _record_part(self, place: Place, request: Request) -> StreamedReply:
+        """Send a key or value as it lies there, a piece at a time."""
         names = request.match_info
-        if not names["partition"].isdigit() or not names["offset"].isdigit():
-            raise HttpError(404, "A partition and an offset are numbers")
-        partition, offset = TopicPartition(names["topic"], int(names["partition"])), int(names["offset"])
+        if names["part"] not in ("key", "value"):
+            raise HttpError(404, "A record has a key and a value")
+        partition, offset = _place_of(names)
+        if place.hidden(partition.topic) is not None:
+            raise HttpError(
+                403, f"Parts of {partition.topic} are masked here: its bytes are not sent", error_code=40302
+            )
+        if _sent_records.locked():
+            raise HttpError(503, f"{SENT_AT_ONCE} whole records are being sent: ask again")
+        found = await _read_record(place.cluster, partition, offset)
+        data = found.key if names["part"] == "key" else found.value
+        if data is None:
+            raise HttpError(404, f"The record has no {names['part']}: it is null")
+        return StreamedReply(_pieces(data), "application/octet-stream", headers={"Content-Disposition": "attachment"})
+
+    async def _record(self, place: Place, request: Request) -> Reply:
+        partition, offset = _place_of(request.match_info)
         wanted = request.query.get("decoder")
         if wanted is not None and wanted not in DECODERS:
             raise HttpError(400, f"decoder is one of {', '.join(DECODERS)}")
@@ -352,21 +379,26 @@ class Api:
         return await self._planned(place, action, object_of(arguments))
 
     async def _planned(self, place: Place, action: str, arguments: Mapping[str, Any]) -> Reply:
-        if action == "redrive":
-            check_letters(place, str(arguments.get("topic", "")))
-        if action == "sql-statement":
-            await check_masks(place, str(arguments.get("statement", "")))
-        if action in OF_SERVICES:
-            need(place, await place.allowed(), "ALTER")
-        plan = await place.cluster.admin(lambda client: plan_action(place.reach(client), action, arguments))
+        arguments = await self._allowed(place, action, arguments)
+        async with letters_in_turn() if action == "redrive" else nullcontext():
+            plan = await place.cluster.admin(lambda client: plan_action(place.reach(client), action, arguments))
         return json_reply({**plan.shown(), "id": self._plans.keep(place, plan)}, status=201)
 
+    async def _allowed(self, place: Place, action: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return an action's arguments as they are planned; raises HttpError where who asks may not have it done here."""
+        if action in OF_SERVICES:
+            need(place, await place.allowed(), "ALTER")
+        if action == "redrive":
+            check_letters(place, str(arguments.get("topic", "")))
+        return await sql_change(place, arguments) if action == "sql-statement" else arguments
+
     async def _run_plan(self, place: Place, request: Request) -> Reply:
-        asked = object_of(await body(request))
+        asked, name = object_of(await body(request)), request.match_info["plan"]
         try:
-            entry = await self._plans.run(
-                place, request.match_info["plan"], hash=asked.get("hash"), typed=asked.get("typed")
-            )
+            plan = self._plans.known(place, name)
+            await self._allowed(place, plan.action, plan.arguments)  # what was allowed may be so no more
+            async with letters_in_turn() if plan.action == "redrive" else nullcontext():
+                entry = await self._plans.run(place, name, hash=asked.get("hash"), typed=asked.get("typed"))
         except PlanGoneError as error:
             raise HttpError(404, str(error)) from None
         except WorldMovedError as error:
@@ -467,10 +499,27 @@ async def _lines(frames: AsyncGenerator[Frame, None]) -> AsyncGenerator[bytes, N
         yield json.dumps({"type": "error", "message": str(error)}).encode() + b"\n"
 
 
+def _place_of(names: Mapping[str, str]) -> tuple[TopicPartition, int]:
+    """Return where an address says that a record is; raises HttpError."""
+    index, offset = names["partition"], names["offset"]
+    if not all(each.isascii() and each.isdigit() and len(each) < 19 for each in (index, offset)) or len(index) > 9:
+        raise HttpError(404, "A partition and an offset are numbers")
+    return TopicPartition(names["topic"], int(index)), int(offset)
+
+
+async def _pieces(data: bytes) -> AsyncGenerator[bytes, None]:
+    async with _sent_records:
+        for start in range(0, len(data), PIECE_BYTES):
+            yield data[start : start + PIECE_BYTES]
+
+
+_whole_records, _sent_records = asyncio.Semaphore(WHOLE_AT_ONCE), asyncio.Semaphore(SENT_AT_ONCE)
+
+
 async def _read_record(cluster: Cluster, partition: TopicPartition, offset: int) -> Record:
     client = cluster.reader()
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(20), _whole_records:
             (found,) = await client.fetch(
                 [FetchPosition(partition, Offset(offset), RECORD_BYTES_MAX)],
                 max_wait_ms=0,
@@ -493,16 +542,19 @@ async def _read_record(cluster: Cluster, partition: TopicPartition, offset: int)
 
 async def _config(place: Place, entity: ConfigEntity) -> Reply:
     values = await place.cluster.admin(describe_config, entity)
+    shown = shown_settings({each.name: each.value for each in values if not each.sensitive})
     rows = [
         {
             "name": each.name,
-            "value": None if each.sensitive else each.value,
+            "value": shown.get(each.name),
             "source": each.source,
             "read_only": each.read_only,
             "sensitive": each.sensitive,
             "is_default": each.is_default,
             "is_set_here": each.is_set_for(entity),
-            "synonyms": [] if each.sensitive else [list(one) for one in each.synonyms],
+            "synonyms": []
+            if each.sensitive or shown[each.name] != each.value
+            else [list(one) for one in each.synonyms],
         }
         for each in values
     ]

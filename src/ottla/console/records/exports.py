@@ -116,9 +116,16 @@ async def _parquet(frames: AsyncGenerator[Frame, None]) -> AsyncGenerator[bytes,
 
 def _columns(row: dict[str, Any]) -> dict[str, object]:
     """Return a record as Parquet has it; halves of characters, which have no UTF-8, are shown as such."""
-    headers = [{"name": _whole(each["name"]), "value": _whole(each["text"])} for each in row["headers"]]
-    texts = {name: _whole(row[name]["text"]) for name in ("key", "value")}
+    headers = [{"name": _whole(each["name"]), "value": _whole(_text(each))} for each in row["headers"]]
+    texts = {name: _whole(_text(row[name])) for name in ("key", "value")}
     return {**{name: row[name] for name in COLUMNS[:3]}, **texts, "headers": headers}
+
+
+def _text(part: dict[str, Any]) -> str | None:
+    """Return a part's text, which says where it is cut."""
+    if not part["cut"]:
+        return part["text"]  # type: ignore[no-any-return]
+    return f"{part['text']}… [cut after {part['cut_after_bytes']} of {part['bytes']} bytes]"
 
 
 def _whole(text: str | None) -> str | None:
@@ -131,7 +138,7 @@ def _said(kind: str, text: str) -> bytes:
 
 def _json(row: dict[str, Any]) -> bytes:
     """Return a record as a line; a value that is JSON stands in it as it was written."""
-    headers = [[each["name"], each["text"]] for each in row["headers"]]
+    headers = [[each["name"], _text(each)] for each in row["headers"]]
     parts = [f'"{name}":{json.dumps(row[name])}' for name in COLUMNS[:3]]
     parts += [f'"{name}":{_part(row[name])}' for name in ("key", "value")]
     parts.append(f'"headers":{json.dumps(headers, ensure_ascii=False)}')
@@ -141,12 +148,12 @@ def _json(row: dict[str, Any]) -> bytes:
 def _part(part: dict[str, Any]) -> str:
     if part["decoder"] in ("json", *BINARY) and not part["cut"] and "\n" not in part["text"]:
         return str(part["text"])
-    return json.dumps(part["text"], ensure_ascii=False)
+    return json.dumps(_text(part), ensure_ascii=False)
 
 
 def _csv(row: dict[str, Any]) -> bytes:
-    headers = json.dumps([[each["name"], each["text"]] for each in row["headers"]], ensure_ascii=False)
-    texts = [row["key"]["text"], row["value"]["text"], headers if row["headers"] else ""]
+    headers = json.dumps([[each["name"], _text(each)] for each in row["headers"]], ensure_ascii=False)
+    texts = [_text(row["key"]), _text(row["value"]), headers if row["headers"] else ""]
     return _row(
         (row["partition"], row["offset"], row["timestamp"], *("" if each is None else _cell(each) for each in texts))
     )

@@ -26,6 +26,8 @@ WAYS = ("hide", "hash", "last4")
 PARTS = ("value", "key", "headers")
 LAST = 4
 HASH_DIGITS = 16
+PARSED_BYTES_MAX = 8 << 20
+"""A part of which something is hidden, and that is larger, is hidden whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,8 @@ class Masks:
         whole = next((rule for rule in rules if len(rule.path) == 1), None)
         if whole is not None:
             return self._text(data, whole.how).encode()
+        if len(data) > PARSED_BYTES_MAX:
+            return HIDDEN.encode()
         try:
             found = json.loads(data)
         except (ValueError, RecursionError):

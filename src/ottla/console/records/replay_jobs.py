@@ -113,6 +113,8 @@ class ReplayJobs:
         self._topic, self._home, self._now_ms = topic, home, now_ms
         self._jobs: dict[str, Job] = {}
         self._running: dict[str, tuple[Replaying, asyncio.Task[None]]] = {}
+        self._clusters: dict[str, Cluster] = {}
+        """As whom each job that runs here reads and writes."""
         self._beginning: set[str] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.loaded = asyncio.Event()
@@ -145,6 +147,14 @@ class ReplayJobs:
     async def stop(self) -> None:
         """Stop what runs; it goes on when this console starts again."""
         tasks = [task for _, task in self._running.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def leave(self, place: Somebody) -> None:
+        """Stop what runs by somebody's login, which is over: it is gone on with when somebody says so."""
+        mine = [name for name, cluster in self._clusters.items() if cluster is place.cluster and name in self._running]
+        tasks = [self._running[name][1] for name in mine]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -235,7 +245,7 @@ class ReplayJobs:
             client = place.cluster.reader()
             replaying = Replaying(client, job.replay, matching, writing)
             task = asyncio.get_running_loop().create_task(self._run(client, replaying, job))
-            self._running[name] = replaying, task
+            self._running[name], self._clusters[name] = (replaying, task), place.cluster
         finally:
             self._beginning.discard(name)
 
@@ -254,6 +264,7 @@ class ReplayJobs:
             state, error = FAILED, f"The console has failed: {type(failed).__name__}; its log says why"
         finally:
             self._running.pop(name, None)
+            self._clusters.pop(name, None)
             await client.close()
         ended = replace(job, state=state, error=error, written=replaying.written, changed_ms=self._now_ms())
         self._jobs[name] = ended

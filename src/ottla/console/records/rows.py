@@ -9,9 +9,16 @@ from ottla.console.records.decoding import BINARY, SHOWN_BYTES_MAX, Decoded, dec
 from ottla.console.records.reads import Read
 from ottla.wire import Record
 
-__all__ = ["Decoders", "document_of", "row_of"]
+__all__ = ["Decoders", "document_of", "held_bytes", "row_of", "shortened"]
 
 HEADERS_SHOWN_MAX = 50
+HEADER_BYTES_MAX, HEADERS_BYTES_MAX = 8 * 1024, 64 * 1024
+"""What is shown of one header, and of all of a record's, unless the record is asked for whole."""
+WHOLE_BYTES_MAX = 4 << 20
+"""What is shown of a part of a record that is asked for whole: the rest has an address of its own."""
+DOCUMENT_BYTES_MAX = 8 << 20
+"""A filter reads no JSON that is larger: it is a text."""
+ROW_OVERHEAD_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +45,7 @@ def document_of(topic: str, partition: int, record: Record | Read) -> dict[str, 
 def _quick(data: bytes | None) -> object:
     if data is None:
         return None
-    if data[:1] in (b"{", b"[", b'"'):
+    if data[:1] in (b"{", b"[", b'"') and len(data) <= DOCUMENT_BYTES_MAX:
         try:
             found: object = json.loads(data)
         except (ValueError, RecursionError):
@@ -61,36 +68,83 @@ def _number(text: str) -> object:
             return text
 
 
+def shortened(record: Record | Read) -> Record | Read:
+    """Return a record with as much of each part as `row_of` shows, and how large its key and value are."""
+    key, value, most = record.key or b"", record.value or b"", SHOWN_BYTES_MAX + 1
+    headers = sum(len(name) + len(each or b"") for name, each in record.headers)
+    if len(key) <= most and len(value) <= most and headers <= HEADERS_BYTES_MAX:
+        return record
+    is_read = isinstance(record, Read)
+    return Read(
+        record.offset,
+        record.timestamp,
+        None if record.key is None else record.key[:most],
+        None if record.value is None else record.value[:most],
+        tuple(
+            (name, None if each is None else each[: HEADER_BYTES_MAX + 1])
+            for name, each in record.headers[: HEADERS_SHOWN_MAX + 1]
+        ),
+        record.key_by if is_read else None,
+        record.value_by if is_read else None,
+        record.key_bytes if is_read and record.key_bytes is not None else len(key),
+        record.value_bytes if is_read and record.value_bytes is not None else len(value),
+    )
+
+
+def held_bytes(record: Record | Read) -> int:
+    """Return how much memory a record takes, about."""
+    own = len(record.key or b"") + len(record.value or b"") + ROW_OVERHEAD_BYTES
+    return own + sum(len(name) + len(value or b"") for name, value in record.headers)
+
+
 def row_of(partition: int, record: Record | Read, decoders: Decoders, *, whole: bool = False) -> dict[str, object]:
-    """Return a record as the page shows it; values of more than 32 KiB are cut unless the whole is asked for."""
-    key, value = _shown(record.key, decoders.key, whole=whole), _shown(record.value, decoders.value, whole=whole)
+    """Return a record as the page shows it.
+
+    Values of more than 32 KiB are cut, and say so; where the whole is asked for, those of more than 4 MiB.
+    """
+    most = WHOLE_BYTES_MAX if whole else SHOWN_BYTES_MAX
+    key, value = (
+        _shown(record.key, decoders.key, most, whole=whole),
+        _shown(record.value, decoders.value, most, whole=whole),
+    )
     if isinstance(record, Read):
-        key |= {} if record.key_by is None else {"by": record.key_by, "bytes": record.key_bytes}
-        value |= {} if record.value_by is None else {"by": record.value_by, "bytes": record.value_bytes}
+        key |= _said(record.key_by, record.key_bytes)
+        value |= _said(record.value_by, record.value_bytes)
+    headers, left = [], HEADERS_BYTES_MAX
+    for name, data in record.headers[:HEADERS_SHOWN_MAX]:
+        size = HEADER_BYTES_MAX if not whole else WHOLE_BYTES_MAX // HEADERS_SHOWN_MAX
+        shown = _shown(data, None, size if whole else min(size, left), whole=whole)
+        left = max(0, left - len(data or b""))
+        headers.append({"name": name[:HEADER_BYTES_MAX], **shown})
     return {
         "partition": partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
         "key": key,
         "value": value,
-        "headers": [
-            {"name": name, **_shown(value, None, whole=whole)} for name, value in record.headers[:HEADERS_SHOWN_MAX]
-        ],
+        "headers": headers,
         "headers_left_out": max(0, len(record.headers) - HEADERS_SHOWN_MAX),
     }
 
 
-def _shown(data: bytes | None, wanted: str | None, *, whole: bool) -> dict[str, object]:
+def _said(by: str | None, size: int | None) -> dict[str, object]:
+    return ({} if by is None else {"by": by}) | ({} if size is None and by is None else {"bytes": size})
+
+
+def _shown(data: bytes | None, wanted: str | None, most: int, *, whole: bool) -> dict[str, object]:
     if data is None:
         return {"decoder": "null", "text": None, "bytes": 0, "cut": False}
-    is_cut = not whole and len(data) > SHOWN_BYTES_MAX
-    found = decode(data[:SHOWN_BYTES_MAX] if is_cut else data, wanted)
+    is_cut = len(data) > most
+    part = data[:most] if is_cut else data
+    found = decode(part, wanted)
     shown: dict[str, object] = {
         "decoder": found.decoder,
-        "text": _text(found, data[:SHOWN_BYTES_MAX] if is_cut else data),
+        "text": _text(found, part),
         "bytes": len(data),
         "cut": is_cut,
     }
+    if is_cut:
+        shown["cut_after_bytes"] = most
     if (schema := registry_frame(data)) is not None and found.decoder == "hex":
         shown["schema_id"] = schema
     if whole:

@@ -28,6 +28,8 @@ class Limits:
     records: int = 1_000_000
     bytes: int = 256 << 20
     seconds: float = 60.0
+    held: int = 64 << 20
+    """Bytes of hits that wait to be put in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class Progress:
     hits: int = 0
     records: int = 0
     bytes: int = 0
+    held: int = 0
+    """Bytes of hits that have not been told yet."""
     looked: dict[int, Window] = field(default_factory=dict)
     """Per partition, the stretch that was looked at."""
 
@@ -57,6 +61,8 @@ def reason_to_end(progress: Progress, limits: Limits, took_s: float) -> str | No
         return f"{limits.records} records"
     if progress.bytes >= limits.bytes:
         return f"{limits.bytes >> 20} MiB"
+    if progress.held >= limits.held:
+        return f"{limits.held >> 20} MiB of hits: ask for fewer, or for those after an offset or a time"
     return f"{limits.seconds:g} s" if took_s >= limits.seconds else None
 
 

@@ -17,7 +17,7 @@ from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import EARLIEST, LATEST, Client, FetchPosition, Isolation
 from ottla.console.records.masks import Masks
 from ottla.console.records.reads import Read
-from ottla.console.records.rows import Decoders, document_of, row_of
+from ottla.console.records.rows import Decoders, document_of, held_bytes, row_of, shortened
 from ottla.console.records.scan_plan import Limits, Progress, Window, newest_first, reason_to_end, windows_backwards
 from ottla.console.records.tails import Feed, Tail, Tails
 from ottla.sql import Condition
@@ -159,6 +159,7 @@ class Scan:
             if reason := self._reason():
                 yield self._done(reason, until)
                 return
+            self._progress.held = 0
         yield self._done("beginning", until)
 
     async def _forwards(self) -> AsyncGenerator[Frame, None]:
@@ -169,6 +170,7 @@ class Scan:
         async for found in self._read(positions, self._ends, hits_end=True):
             if found:
                 yield self._rows(found)
+            self._progress.held = 0
             for index in positions:
                 self._looked(index, first[index], positions[index])
             if self._is_time_to_tell():
@@ -190,6 +192,7 @@ class Scan:
             for index, records in await feed.next(LIVE_WAIT_SECONDS):
                 if index in positions:
                     found += await self._hits(index, records, positions[index], None)
+            self._progress.held = 0
             now_s = self._loop.time()
             if now_s - since_s >= 1.0:
                 allowed, since_s = ROWS_PER_SECOND_MAX, now_s
@@ -276,7 +279,9 @@ class Scan:
             is_key = self._request.key is None or record.key == self._request.key
             seen = record if self._masks is None else self._masks.masked(record)
             if is_key and (condition is None or _holds(condition, self._request.topic, index, seen)):
-                found.append((index, seen))
+                kept = shortened(seen)
+                self._progress.held += held_bytes(kept)
+                found.append((index, kept))
             if self._progress.records % 64 == 0:
                 await self._pause()
         return found

@@ -96,6 +96,23 @@ def parse_statement(text: str, types: Mapping[str, SqlType] | None = None, *, te
     return statements[0].parse(types or {})
 
 
+def single_statement(text: str) -> Statement:
+    """The one statement of a text, by its grammar alone: types of CREATE TYPE stay names, and no variable is known.
+
+    What judges a statement for somebody else's server takes it from here and sends `statement_text` of it, so that what
+    is sent is what was judged. Raises `SqlError` for a text that is no statement, or more than one.
+    """
+    source = text.rstrip()
+    found = split_statements(source if source.endswith(";") else f"{source}\n;")
+    if len(found) != 1:
+        raise ParseError(f"Expected a single statement, got {len(found)}", 1, 1)
+    own = found[0]._tokens
+    for token in own:
+        if token.kind == "variable":
+            raise ParseError(f"No variable {token.text} is known here", token.line, token.column)
+    return StatementParser(Cursor(list(own)), None, testing=False).statement()
+
+
 def parse_expression(text: str, types: Mapping[str, SqlType] | None = None) -> Expression:
     """The one expression of a text. Raises `ParseError`, or `SqlError` for a type that is not there."""
     cursor = Cursor(tokens(text))
