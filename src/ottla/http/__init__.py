@@ -8,6 +8,7 @@ passwords; `origins` keeps other sites' pages out. Importing this package import
 """
 
 from ottla.http.basic_logins import BasicLogins
+from ottla.http.door import Door
 from ottla.http.https import asking_context, serving_context
 from ottla.http.origins import host_of, is_loopback, is_of_another_page
 from ottla.http.replies import HttpError, Reply, StreamedReply, json_reply, text_reply
@@ -17,6 +18,7 @@ from ottla.http.static import static_routes
 
 __all__ = [
     "BasicLogins",
+    "Door",
     "HttpError",
     "HttpServer",
     "Reply",

@@ -20,7 +20,7 @@ from typing import Final
 from ottla.base import MissingFileError, NoSpaceError, StorageError
 from ottla.log.disk import Buffer, Entry, File, FileLock, Space
 
-__all__ = ["OsDisk"]
+__all__ = ["OsDisk", "files_open_max"]
 
 DESCRIPTORS_MAX: Final = 20_000
 """More open files gain nothing: what is read or written is open, and the rest opens in 5 µs."""
@@ -54,7 +54,7 @@ class OsDisk:
     def __init__(self, descriptors_max: int | None = None) -> None:
         """Keep at most this many files open; by default half of what the process may, whose limit is raised first."""
         self._descriptors_max = descriptors_max
-        self._bound = descriptors_max or min(DESCRIPTORS_MAX, _raised_limit() // 2)
+        self._bound = descriptors_max or files_open_max(_raised_limit())
         self._open_files: dict[int, OsFile] = {}
         self._lock = threading.Lock()
         self._renaming = threading.Lock()
@@ -533,6 +533,11 @@ def _failed(path: str, error: OSError) -> StorageError:
 def _not_synced(path: str, error: OSError) -> StorageError:
     """As `_failed`, of an fsync: a lack of space too has lost what was written before, so nobody may try again."""
     return StorageError(f"{path}: {error.strerror}", path)
+
+
+def files_open_max(descriptors: int) -> int:
+    """Return how many of a process's descriptors files may have at once: the others are for connections."""
+    return min(DESCRIPTORS_MAX, descriptors // 2)
 
 
 def _raised_limit() -> int:
