@@ -115,11 +115,12 @@ class Node:
     @property
     def listeners(self) -> tuple[Listener, ...]:
         """Where clients are served, with the ports that were chosen."""
-        return tuple(
-            Listener(each.listener.name, each.listener.host or each.host, each.port, each.listener.protocol)
-            for each in self._listeners.bound
-            if each.listener.name not in self.config.controller_listener_names
-        )
+        return tuple(each for each in self.all_listeners if each.name not in self.config.controller_listener_names)
+
+    @property
+    def all_listeners(self) -> tuple[Listener, ...]:
+        """Where anybody is served, other nodes' controllers included."""
+        return self._listeners.told
 
     @property
     def http_listeners(self) -> tuple[HttpListener, ...]:
@@ -401,7 +402,7 @@ class Node:
             storage=lambda: self._storage,
             services=lambda: self._services,
         )
-        self._http = HttpService(health, lambda: self._report)
+        self._http = HttpService(health, lambda: self._report, logins_file=self.config.settings.ottla_http_logins_file)
         pages = self._encryption.of(HTTPS)
         for listener in self.config.http_listeners:
             await self._http.listen(listener, None if pages is None else lambda: pages.context)

@@ -13,6 +13,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from ottla.base import OttlaError
+from ottla.config import listening_line
 from ottla.http.door import (
     CONNECTIONS_MAX,
     FIRST_REQUEST_SECONDS_MAX,
@@ -94,9 +95,13 @@ class HttpServer:
         connections_max: int = CONNECTIONS_MAX,
         http2: bool = False,
         headers: Mapping[str, str] | None = None,
+        admits: str = "whoever the service lets in",
     ) -> None:
-        """With `http2` the same ports speak HTTP/2, too, to clients that begin with its preface."""
-        self._speaks_http2 = http2
+        """With `http2` the same ports speak HTTP/2, too, to clients that begin with its preface.
+
+        `admits` is who may come in, in words for the log.
+        """
+        self._speaks_http2, self._admits = http2, admits
         self._http2: set[Http2Protocol] = set()
         self._seconds_max = request_seconds_max
         self._handshake_seconds_max = handshake_seconds_max
@@ -137,7 +142,11 @@ class HttpServer:
                 silent_max=self._silent_max,
                 connections_max=self._connections_max,
             )
-        return await self._door.open(host, port, tls)
+        bound = await self._door.open(host, port, tls)
+        shown = f"[{host}]" if ":" in host else host or "*"
+        scheme, protection = ("http", "in clear") if tls is None else ("https", "TLS")
+        log.info("%s", listening_line(f"{scheme}://{shown}:{bound}", protection=protection, admits=self._admits))
+        return bound
 
     def _either(self) -> asyncio.Protocol:
         """Return what finds out what a connection speaks."""

@@ -3,32 +3,48 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from pathlib import Path
 
+from ottla.base import ConfigError
 from ottla.broker.monitoring.health import Check, Health
 from ottla.broker.monitoring.prometheus import CONTENT_TYPE
 from ottla.broker.monitoring.report import MetricsReport
-from ottla.config import HttpListener
-from ottla.http import HttpError, HttpServer, Reply, Request, Route, json_reply, text_reply
+from ottla.config import HttpListener, parse_properties
+from ottla.http import BasicLogins, HttpError, HttpServer, Reply, Request, Route, json_reply, text_reply
 
 __all__ = ["HttpService"]
 
+CONNECTIONS_MAX = 200
+"""Scrapes and probes are few; what is left of the descriptors is for clients and files."""
+ADMITS = "everybody who reaches it reads metrics, which name topics, and health"
+ADMITS_LOGINS = "metrics by a login of ottla.http.logins.file, probes without"
+LOGINS_FILE = "ottla.http.logins.file"
+
 
 class HttpService:
-    """Serves one node; `bound` is where, with the ports that were chosen."""
+    """Serves one node; `bound` is where, with the ports that were chosen.
 
-    def __init__(self, health: Health, report: Callable[[], MetricsReport | None]) -> None:
+    With a file of logins, metrics and what `/healthz` tells are for these alone: they name topics and folders. Probes ask
+    `/livez` and `/readyz` without one.
+    """
+
+    def __init__(self, health: Health, report: Callable[[], MetricsReport | None], *, logins_file: str = "") -> None:
+        """Raises ConfigError where the file cannot be read, or names nobody."""
+        logins = _logins_of(logins_file) if logins_file else None
         self._health = health
         self._report = report
         self.bound: list[HttpListener] = []
         self._server = HttpServer(
             [
-                Route("GET", "/metrics", self._metrics),
+                Route("GET", "/metrics", _behind(logins, self._metrics)),
                 Route("GET", "/livez", self._livez),
                 Route("GET", "/readyz", self._readyz),
-                Route("GET", "/healthz", self._healthz),
-            ]
+                Route("GET", "/healthz", _behind(logins, self._healthz)),
+            ],
+            connections_max=CONNECTIONS_MAX,
+            admits=ADMITS if logins is None else ADMITS_LOGINS,
         )
 
     async def listen(self, listener: HttpListener, tls: Callable[[], ssl.SSLContext] | None) -> None:
@@ -54,6 +70,31 @@ class HttpService:
 
     async def _healthz(self, request: Request) -> Reply:
         return _told(self._health.well())
+
+
+def _logins_of(path: str) -> BasicLogins:
+    try:
+        passwords = parse_properties(Path(path).read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(LOGINS_FILE, path, f"cannot be read: {error}") from error
+    if not passwords or not all(passwords.values()):
+        raise ConfigError(LOGINS_FILE, path, "must be lines like name=password, and at least one")
+    return BasicLogins(passwords)
+
+
+def _behind(
+    logins: BasicLogins | None, handle: Callable[[Request], Awaitable[Reply]]
+) -> Callable[[Request], Awaitable[Reply]]:
+    if logins is None:
+        return handle
+
+    async def admitted(request: Request) -> Reply:
+        if not logins.admit(request.headers.get("Authorization")):
+            told = json_reply({"error_code": 401, "message": "a login is asked for"}, status=401)
+            return replace(told, headers={**told.headers, "WWW-Authenticate": 'Basic realm="ottla"'})
+        return await handle(request)
+
+    return admitted
 
 
 def _told(checks: list[Check]) -> Reply:
