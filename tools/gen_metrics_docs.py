@@ -25,8 +25,11 @@ ottla generate grafana > ottla-dashboard.json               # a dashboard, to be
 
 In a container: `KAFKA_OTTLA_HTTP_LISTENERS=http://:9404`. With `https://` the pages are encrypted, \
 by the keys of `listener.name.https.ssl.…` over `ssl.…` ([security.md](security.md#tls)), and \
-`listener.name.https.ssl.client.auth=required` lets in only who shows a certificate. Without that nobody is asked who \
-he is: bind them to an address that only your monitoring reaches.
+`listener.name.https.ssl.client.auth=required` lets in only who shows a certificate. With \
+`ottla.http.logins.file`, a file of lines like `name=password`, `/metrics` and `/healthz` ask for one of these logins \
+(Prometheus' `basic_auth`); `/livez` and `/readyz` never do, and name no topic. Without either nobody is asked who he is, \
+and metrics name every topic: bind them to an address that only your monitoring reaches. The server says at its start \
+who may come in. At most 200 connections are open, or a quarter of the process's descriptors.
 
 | path | answers |
 |---|---|

@@ -57,7 +57,14 @@ def handler(api_key: int, handle: Callable[[RequestContext[Any], Asked], Any]) -
 class World:
     """A listener with these handlers, and a client that speaks raw bytes."""
 
-    def __init__(self, handlers: list[Handler[Any]], config: str = "", *, memory_bytes_max: int = 1 << 30) -> None:
+    def __init__(
+        self,
+        handlers: list[Handler[Any]],
+        config: str = "",
+        *,
+        memory_bytes_max: int = 1 << 30,
+        room: int | None = None,
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self.memory = AnswerMemory(self.loop, memory_bytes_max)
         self.connections: list[Connection] = []
@@ -74,7 +81,7 @@ class World:
             ),
         )
         self.settings = BrokerConfig.load(config).settings
-        self.limits = ConnectionLimits(self.loop, lambda: self.settings)
+        self.limits = ConnectionLimits(self.loop, lambda: self.settings, room=room)
         self.router = Router(services, handlers, self.limits)
         self.buffer = ReceiveBuffer()
         self.contexts = contexts() if Transports.is_secured else None

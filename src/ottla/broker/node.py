@@ -115,11 +115,12 @@ class Node:
     @property
     def listeners(self) -> tuple[Listener, ...]:
         """Where clients are served, with the ports that were chosen."""
-        return tuple(
-            Listener(each.listener.name, each.listener.host or each.host, each.port, each.listener.protocol)
-            for each in self._listeners.bound
-            if each.listener.name not in self.config.controller_listener_names
-        )
+        return tuple(each for each in self.all_listeners if each.name not in self.config.controller_listener_names)
+
+    @property
+    def all_listeners(self) -> tuple[Listener, ...]:
+        """Where anybody is served, other nodes' controllers included."""
+        return self._listeners.told
 
     @property
     def http_listeners(self) -> tuple[HttpListener, ...]:

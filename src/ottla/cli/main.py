@@ -86,6 +86,17 @@ SECTIONS = {
 }
 """How `ottla --help` groups the nouns; those that are named nowhere stand in the second section."""
 
+KEEPING = frozenset(
+    {
+        *("server", "cluster", "storage", "security", "context", "registry", "console", "sql", "streams", "demo"),
+        *("connect", "connect-distributed", "connect-standalone", "connect-mirror-maker", "word-count"),
+    }
+)
+"""Nouns that keep what others' rights or secrets are about: data, states, logs, sockets."""
+UMASK = "OTTLA_UMASK"
+UMASK_DEFAULT = 0o077
+"""What they and all that they start create is this user's alone, from the moment that it is there."""
+
 USAGE = "usage: ottla NOUN [options]     (ottla NOUN --help says more)"
 
 
@@ -150,6 +161,8 @@ def run(noun: str, args: list[str]) -> int:
 
     print_any_text()
     try:
+        if noun in KEEPING:
+            keep_private()
         code: int = import_module(f"ottla.cli.commands.{noun.replace('-', '_')}").main(args)
         return code
     except UsageError as error:
@@ -166,6 +179,21 @@ def run(noun: str, args: list[str]) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def keep_private() -> None:
+    """Create no file from here on that others may read, unless the environment says which they may."""
+    text = os.environ.get(UMASK, "")
+    if not text:
+        os.umask(os.umask(UMASK_DEFAULT) | UMASK_DEFAULT)
+        return
+    try:
+        mask = int(text, 8)
+    except ValueError:
+        mask = -1
+    if not 0 <= mask <= 0o777:
+        raise OttlaError(f"{UMASK}={text}: three octal digits, such as 027 for a group that may read")
+    os.umask(mask)
 
 
 def print_any_text() -> None:

@@ -14,7 +14,14 @@ from ottla.config.broker_settings import BrokerSettings
 from ottla.config.consumer_keys import CONSUMER_KEYS
 from ottla.config.entries import ConfigEntry, ConfigSource, Synonym
 from ottla.config.group_keys import GROUP_KEYS
-from ottla.config.listeners import HttpListener, Listener, SecurityProtocol, Voter
+from ottla.config.listeners import (
+    HttpListener,
+    Listener,
+    SecurityProtocol,
+    Voter,
+    listening_line,
+    parse_protocol_map,
+)
 from ottla.config.placeholders import Placeholder, is_placeholder, placeholders, resolved
 from ottla.config.producer_keys import PRODUCER_KEYS
 from ottla.config.properties import (
@@ -60,8 +67,10 @@ __all__ = [
     "environment_properties",
     "is_placeholder",
     "is_sensitive",
+    "listening_line",
     "override_properties",
     "parse_properties",
+    "parse_protocol_map",
     "parse_value",
     "placeholders",
     "providers_of",

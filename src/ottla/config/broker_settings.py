@@ -218,6 +218,7 @@ class BrokerSettings:
     ottla_console_listeners: tuple[str, ...]
     ottla_http_hosts: tuple[str, ...]
     ottla_http_listeners: tuple[str, ...]
+    ottla_http_logins_file: str
     ottla_login_connections_max: int
     ottla_login_timeout_ms: int
     ottla_metadata_reserve_bytes: int

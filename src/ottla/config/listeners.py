@@ -14,6 +14,7 @@ __all__ = [
     "Listener",
     "SecurityProtocol",
     "Voter",
+    "listening_line",
     "parse_http_listeners",
     "parse_listeners",
     "parse_protocol_map",
@@ -70,6 +71,11 @@ class HttpListener:
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http{'s' if self.is_secure else ''}://{host}:{self.port}"
+
+
+def listening_line(address: object, *, protection: str, admits: str) -> str:
+    """Return how every service says, once at its start, where it listens, how that is protected, and who may come in."""
+    return f"listening {address} ({protection}): {admits}"
 
 
 @dataclass(frozen=True, slots=True)

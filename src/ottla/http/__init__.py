@@ -9,6 +9,7 @@ aiohttp: import it where HTTP is asked for.
 """
 
 from ottla.http.basic_logins import BasicLogins
+from ottla.http.door import Door
 from ottla.http.guard import FORM, JSON, BodyTypeError, Guard, Who, everybody, how_open, known_hosts
 from ottla.http.https import asking_context, serving_context
 from ottla.http.origins import host_of, is_address, is_loopback, is_of_another_page
@@ -22,6 +23,7 @@ __all__ = [
     "JSON",
     "BasicLogins",
     "BodyTypeError",
+    "Door",
     "Guard",
     "HttpError",
     "HttpServer",

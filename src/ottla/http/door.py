@@ -1,7 +1,8 @@
-"""Where connections come in: each has so long until it has asked for something, and those that have not are so many at most.
+"""Where connections come in: each has so long until it has asked for something, and they are so many at most.
 
-aiohttp bounds neither: asyncio gives a handshake a minute, and who has connected and says nothing may stay for ever. Where
-too many are silent the one that has been it for longest has to go: a flood pushes out itself first.
+aiohttp bounds neither: asyncio gives a handshake a minute, who has connected and says nothing may stay for ever, and there
+may be as many as the process has descriptors, which its disk and its other clients need. Where there are too many the one
+for which nothing has been done for longest has to go: a flood pushes out itself first. Who waits for an answer stays.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import resource
 import socket
 import ssl
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, cast
 
-__all__ = ["FIRST_REQUEST_SECONDS_MAX", "HANDSHAKE_SECONDS_MAX", "SILENT_CONNECTIONS_MAX", "Door"]
+__all__ = ["CONNECTIONS_MAX", "FIRST_REQUEST_SECONDS_MAX", "HANDSHAKE_SECONDS_MAX", "SILENT_CONNECTIONS_MAX", "Door"]
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +25,14 @@ HANDSHAKE_SECONDS_MAX = 10.0
 FIRST_REQUEST_SECONDS_MAX = 30.0
 """From the connection on, so with the handshake."""
 SILENT_CONNECTIONS_MAX = 1000
+CONNECTIONS_MAX = 1000
+"""Of one service; fewer where the process may have few descriptors."""
+DESCRIPTORS_SHARE = 4
+"""One in so many of a process's descriptors is for the connections of one service, at most."""
+HOST_SHARE = 0.75
+"""How much of a service's connections one address may have: what is left is for others."""
+LOOK_SECONDS = 10.0
+"""How often it is looked which connections are gone."""
 BACKLOG = 128
 EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """Errors of `accept` after which trying at once would only be busy."""
@@ -32,14 +42,25 @@ SAYS_AGAIN_S = 10.0
 
 
 class _Arrival:
-    """A connection that has asked for nothing yet."""
+    """A connection, from the moment it is accepted."""
 
-    def __init__(self, connection: socket.socket, protocol: asyncio.Protocol, until_s: float) -> None:
+    def __init__(self, connection: socket.socket, host: str, protocol: asyncio.BaseProtocol, until_s: float) -> None:
         self.connection = connection
+        self.host = host
         self.protocol = protocol
         self.until_s = until_s
+        """When it has to have asked for something."""
+        self.since_s = 0.0
+        """Since when nothing is to be done for it."""
+        self.asks: dict[object, Callable[[], bool]] = {}
+        """Its requests that are not answered, each with whether it has come to its end."""
         self.transport: asyncio.WriteTransport | None = None
         self.opening: asyncio.Task[None] | None = None
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its descriptor is free."""
+        return self.connection.fileno() < 0
 
     def drop(self) -> None:
         """Close it at once."""
@@ -50,7 +71,12 @@ class _Arrival:
 
 
 class Door:
-    """Accepts connections on any number of addresses; `protocol` makes what speaks on each."""
+    """Accepts connections on any number of addresses; `protocol` makes what speaks on each.
+
+    A connection is silent until `asked` is called with its protocol, idle when all of that is `answered`, and busy between.
+    There are `connections_max` of them, a share of that from one address, and of the silent `silent_max`: whoever has been
+    silent or idle for longest makes room, then who has been sending a request for longest; else the new one is refused.
+    """
 
     def __init__(
         self,
@@ -59,22 +85,34 @@ class Door:
         handshake_seconds_max: float = HANDSHAKE_SECONDS_MAX,
         first_request_seconds_max: float = FIRST_REQUEST_SECONDS_MAX,
         silent_max: int = SILENT_CONNECTIONS_MAX,
+        connections_max: int = CONNECTIONS_MAX,
     ) -> None:
         self._protocol = protocol
         self._handshake_seconds_max = handshake_seconds_max
         self._first_request_seconds_max = first_request_seconds_max
-        self._silent_max = silent_max
+        self.connections_max = max(min(connections_max, _descriptors() // DESCRIPTORS_SHARE), 1)
+        self._host_max = max(int(self.connections_max * HOST_SHARE), 1)
+        self._silent_max = min(silent_max, self.connections_max)
         self._loop = asyncio.get_running_loop()
         self._silent: OrderedDict[object, _Arrival] = OrderedDict()
-        """The oldest first, by their protocols."""
+        """The oldest first, by their protocols; and so are the others."""
+        self._idle: OrderedDict[object, _Arrival] = OrderedDict()
+        self._busy: OrderedDict[object, _Arrival] = OrderedDict()
+        self._by_host: dict[str, int] = {}
         self._listening: list[tuple[socket.socket, asyncio.Task[None]]] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._sweep: asyncio.TimerHandle | None = None
         self._says_from_s = 0.0
 
     @property
     def silent(self) -> int:
         """Connections that have asked for nothing yet."""
         return len(self._silent)
+
+    @property
+    def connections(self) -> int:
+        """Connections that are open, as far as is known."""
+        return len(self._silent) + len(self._idle) + len(self._busy)
 
     async def open(self, host: str, port: int, tls: Callable[[], ssl.SSLContext] | None) -> int:
         """Accept on an address and return its port; an empty host means every interface. Raises OSError where it is taken.
@@ -102,9 +140,49 @@ class Door:
             self._listening.append((each, self._loop.create_task(self._accept(each, tls))))
         return int(opened[0].getsockname()[1])
 
-    def asked(self, protocol: object) -> None:
-        """Called with what speaks on a connection when it has asked for something."""
-        self._silent.pop(protocol, None)
+    def asked(self, protocol: object, request: object = None, is_whole: Callable[[], bool] = lambda: True) -> None:
+        """Called with what speaks on a connection when it has asked for something; `is_whole` is whether all of it came."""
+        arrival = self._taken(protocol)
+        if arrival is not None:
+            arrival.asks[request] = is_whole
+            self._busy[protocol] = arrival
+
+    def answered(self, protocol: object, request: object = None) -> None:
+        """Called when what it has asked for is answered."""
+        arrival = self._busy.get(protocol)
+        if arrival is None:
+            return
+        arrival.asks.pop(request, None)
+        if not arrival.asks:
+            del self._busy[protocol]
+            arrival.since_s = self._loop.time()
+            self._idle[protocol] = arrival
+
+    def renamed(self, protocol: object, other: asyncio.BaseProtocol) -> None:
+        """Called when another protocol speaks on a connection that has asked for nothing."""
+        arrival = self._silent.pop(protocol, None)
+        if arrival is not None:
+            arrival.protocol = other
+            self._silent[other] = arrival
+
+    def gone(self, protocol: object) -> None:
+        """Called when a connection is known to have ended; others are found to have."""
+        arrival = self._taken(protocol)
+        if arrival is not None:
+            self._forget(arrival)
+
+    def _taken(self, protocol: object) -> _Arrival | None:
+        for each in (self._idle, self._silent, self._busy):
+            if (found := each.pop(protocol, None)) is not None:
+                return found
+        return None
+
+    def _forget(self, arrival: _Arrival) -> None:
+        left = self._by_host.get(arrival.host, 0) - 1
+        if left > 0:
+            self._by_host[arrival.host] = left
+        else:
+            self._by_host.pop(arrival.host, None)
 
     async def close(self) -> None:
         """Accept no more, and close whoever has asked for nothing."""
@@ -115,31 +193,41 @@ class Door:
         self._listening.clear()
         while self._silent:
             self._silent.popitem()[1].drop()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._idle.clear()  # who has asked is closed by what speaks with it
+        self._busy.clear()
+        self._by_host.clear()
+        for timer in (self._timer, self._sweep):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._sweep = None
 
     async def _accept(self, listening: socket.socket, tls: Callable[[], ssl.SSLContext] | None) -> None:
         while True:
             try:
-                connection, _ = await self._loop.sock_accept(listening)
+                connection, address = await self._loop.sock_accept(listening)
             except OSError as error:  # the client's (it is gone again), or there is no room for more
                 if error.errno in EXHAUSTED:
                     log.warning("no connection can be accepted: %s", error)
                     await asyncio.sleep(EXHAUSTED_PAUSE_S)
                 continue
+            host = str(address[0])
+            if not self._makes_room(host):
+                connection.close()
+                continue
             connection.setblocking(False)
-            if len(self._silent) >= self._silent_max:
-                self._push_out()
-            self._take(connection, tls)
+            self._take(connection, host, tls)
 
-    def _take(self, connection: socket.socket, tls: Callable[[], ssl.SSLContext] | None) -> None:
-        protocol = self._protocol()
-        arrival = _Arrival(connection, protocol, self._loop.time() + self._first_request_seconds_max)
+    def _take(self, connection: socket.socket, host: str, tls: Callable[[], ssl.SSLContext] | None) -> None:
+        protocol, now_s = self._protocol(), self._loop.time()
+        arrival = _Arrival(connection, host, protocol, now_s + self._first_request_seconds_max)
+        arrival.since_s = now_s
         self._silent[protocol] = arrival
+        self._by_host[host] = self._by_host.get(host, 0) + 1
         arrival.opening = self._loop.create_task(self._open(arrival, tls))
         if self._timer is None:
             self._timer = self._loop.call_at(arrival.until_s, self._look)
+        if self._sweep is None:
+            self._sweep = self._loop.call_later(LOOK_SECONDS, self._look_for_gone)
 
     async def _open(self, arrival: _Arrival, tls: Callable[[], ssl.SSLContext] | None) -> None:
         """Shake hands, and give the connection to its protocol."""
@@ -154,15 +242,58 @@ class Door:
             arrival.transport = cast(asyncio.WriteTransport, transport)
         except (OSError, asyncio.CancelledError) as error:  # ssl.SSLError is an OSError; who is dropped is not missed
             log.debug("a connection came to nothing: %r", error)
-            self._silent.pop(arrival.protocol, None)
             arrival.connection.close()
+            self.gone(arrival.protocol)
 
-    def _push_out(self) -> None:
-        self._silent.popitem(last=False)[1].drop()
+    def _makes_room(self, host: str) -> bool:
+        """Push out who has to go for a connection of an address; False where nobody can."""
+        if len(self._silent) >= self._silent_max:
+            self._say(f"{self._silent_max} connections have asked for nothing: the oldest make room")
+            self._push_out(next(iter(self._silent.values())))
+        is_full = self.connections >= self.connections_max
+        if not is_full and self._by_host.get(host, 0) < self._host_max:
+            return True
+        self._forget_gone()
+        is_full = self.connections >= self.connections_max
+        if not is_full and self._by_host.get(host, 0) < self._host_max:
+            return True
+        bound, of = (self.connections_max, "are open") if is_full else (self._host_max, f"are open from {host}")
+        self._say(f"{bound} connections {of}: those for which nothing has been done for longest make room")
+        found = self._longest(None if is_full else host)
+        if found is not None:
+            self._push_out(found)
+        return found is not None
+
+    def _longest(self, host: str | None) -> _Arrival | None:
+        """Return whoever is to go first, of an address where one is given."""
+        firsts = [
+            next((each for each in among.values() if host is None or each.host == host), None)
+            for among in (self._silent, self._idle)
+        ]
+        unbusy = [each for each in firsts if each is not None]
+        if unbusy:
+            return min(unbusy, key=lambda each: each.since_s)
+        of_host = (each for each in self._busy.values() if host is None or each.host == host)
+        return next((each for each in of_host if not all(is_whole() for is_whole in each.asks.values())), None)
+
+    def _push_out(self, arrival: _Arrival) -> None:
+        self.gone(arrival.protocol)
+        arrival.drop()
+
+    def _say(self, words: str) -> None:
         now_s = self._loop.time()
         if now_s >= self._says_from_s:
             self._says_from_s = now_s + SAYS_AGAIN_S
-            log.warning("%s connections have asked for nothing: the oldest make room", self._silent_max)
+            log.warning("%s", words)
+
+    def _forget_gone(self) -> None:
+        for among in (self._silent, self._idle, self._busy):
+            for protocol in [protocol for protocol, each in among.items() if each.is_gone]:
+                self.gone(protocol)
+
+    def _look_for_gone(self) -> None:
+        self._forget_gone()
+        self._sweep = self._loop.call_later(LOOK_SECONDS, self._look_for_gone) if self.connections else None
 
     def _look(self) -> None:
         """Close who has had his time."""
@@ -173,8 +304,14 @@ class Door:
             if arrival.until_s > now_s:
                 self._timer = self._loop.call_at(arrival.until_s, self._look)
                 return
-            del self._silent[protocol]
+            self.gone(protocol)
             arrival.drop()
+
+
+def _descriptors() -> int:
+    """Return how many descriptors this process may have."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1 << 20 if soft == resource.RLIM_INFINITY else soft
 
 
 def _listening(family: int, address: Any) -> socket.socket | None:

@@ -279,6 +279,11 @@ class _Stream:
         self._unread = 0
         """Bytes of the body that are not acknowledged, since their reader waits."""
 
+    @property
+    def connection(self) -> Http2Protocol:
+        """The connection whose stream it is."""
+        return self._connection
+
     def begin(self, inner: asyncio.Protocol, request: bytes) -> None:
         """Hand the request in."""
         self._inner = inner

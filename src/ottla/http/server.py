@@ -13,7 +13,14 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from ottla.base import OttlaError
-from ottla.http.door import FIRST_REQUEST_SECONDS_MAX, HANDSHAKE_SECONDS_MAX, SILENT_CONNECTIONS_MAX, Door
+from ottla.config import listening_line
+from ottla.http.door import (
+    CONNECTIONS_MAX,
+    FIRST_REQUEST_SECONDS_MAX,
+    HANDSHAKE_SECONDS_MAX,
+    SILENT_CONNECTIONS_MAX,
+    Door,
+)
 from ottla.http.guard import JSON, Guard, Who, everybody, how_open
 from ottla.http.replies import HttpError, Reply, StreamedReply, json_reply
 from ottla.http.sockets import Socket
@@ -84,7 +91,8 @@ class HttpServer:
     stand in every answer that does not say otherwise.
 
     A connection has `handshake_seconds_max` for TLS and `first_request_seconds_max` until it has asked for something, and
-    of those that have not there are `silent_max` at most: the oldest make room.
+    of those that have not there are `silent_max` at most. There are `connections_max` in all, those that are kept alive
+    included: whoever has been silent or idle for longest makes room (`Door`).
     """
 
     def __init__(
@@ -97,24 +105,26 @@ class HttpServer:
         handshake_seconds_max: float = HANDSHAKE_SECONDS_MAX,
         first_request_seconds_max: float = FIRST_REQUEST_SECONDS_MAX,
         silent_max: int = SILENT_CONNECTIONS_MAX,
+        connections_max: int = CONNECTIONS_MAX,
         http2: bool = False,
         headers: Mapping[str, str] | Callable[[Request], Mapping[str, str]] | None = None,
         error_reply: Callable[[HttpError], Reply] | None = None,
+        admits: str = "",
     ) -> None:
         """With `http2` the same ports speak HTTP/2, too, to clients that begin with its preface.
 
-        `headers` may depend on the request. `error_reply` makes the answer of a refusal in the service's own form.
+        `headers` may depend on the request. `error_reply` makes the answer of a refusal in the service's own form. `admits`
+        is who may come in, in words for the log, where the guard alone does not say it.
         """
         self.guard = guard
         self._error_reply = error_reply or _error_reply
+        self._admits = admits or ("everybody who reaches it" if guard.admit is everybody else "whoever logs in")
         self._speaks_http2 = http2
-        self._outer: dict[object, object] = {}
-        """By what answers a connection, what the door knows it as, until it has asked for something."""
         self._http2: set[Http2Protocol] = set()
         self._seconds_max = request_seconds_max
         self._handshake_seconds_max = handshake_seconds_max
         self._first_request_seconds_max = first_request_seconds_max
-        self._silent_max = silent_max
+        self._silent_max, self._connections_max = silent_max, connections_max
         self._door: Door | None = None
         app = web.Application(client_max_size=body_bytes_max, middlewares=[self._answer_errors])
         app.on_response_prepare.append(_adding(headers or {}))
@@ -149,8 +159,12 @@ class HttpServer:
                 handshake_seconds_max=self._handshake_seconds_max,
                 first_request_seconds_max=self._first_request_seconds_max,
                 silent_max=self._silent_max,
+                connections_max=self._connections_max,
             )
         bound = await self._door.open(host, port, tls)
+        shown = f"[{host}]" if ":" in host else host or "*"
+        scheme, protection = ("http", "in clear") if tls is None else ("https", "TLS")
+        log.info("%s", listening_line(f"{scheme}://{shown}:{bound}", protection=protection, admits=self._admits))
         if words := how_open(host, has_logins=self.guard.admit is not everybody, has_tls=tls is not None):
             log.warning("port %s (%s): %s", bound, host or "every interface", words)
         return bound
@@ -161,30 +175,29 @@ class HttpServer:
 
         serve = self._runner.server
         assert serve is not None
-        return EitherProtocol(serve, chosen=self._chosen, gone=self._asked)
+        assert self._door is not None
+        return EitherProtocol(serve, chosen=self._chosen, gone=self._door.gone)
 
     def _chosen(self, outer: object, inner: asyncio.BaseProtocol) -> None:
         """Note what speaks on a connection; one of HTTP/2 has asked for something by that."""
         from ottla.http.http2 import Http2Protocol
 
+        assert self._door is not None
+        self._door.renamed(outer, inner)
         if isinstance(inner, Http2Protocol):
-            self._asked(outer)
+            self._door.asked(inner)
+            self._door.answered(inner)
             self._http2 = {each for each in self._http2 if each.is_open} | {inner}
-            return
-        if len(self._outer) >= self._silent_max:
-            there = self._outer.items()
-            self._outer = {each: kept for each, kept in there if getattr(each, "transport", None) is not None}
-        self._outer[inner] = outer
-
-    def _asked(self, protocol: object) -> None:
-        """Have the door forget a connection that has asked for something, or is gone."""
-        if self._door is not None:
-            self._door.asked(self._outer.pop(protocol, protocol))
 
     @property
     def silent(self) -> int:
         """Connections that have asked for nothing yet."""
         return 0 if self._door is None else self._door.silent
+
+    @property
+    def connections(self) -> int:
+        """Connections that are open, as far as is known."""
+        return 0 if self._door is None else self._door.connections
 
     async def close(self) -> None:
         """Stop listening, and close what is open."""
@@ -200,11 +213,18 @@ class HttpServer:
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         """Turn everything that goes wrong into JSON; a mistake of ours is logged and tells the client nothing of it."""
-        self._asked(request.protocol)
-        response = await self._answered(request, handler)
-        if isinstance(response, _Streaming | _Opening):
-            return await response.send(request)
-        return response
+        door = self._door
+        assert door is not None
+        connection = getattr(request.transport, "connection", request.protocol)  # HTTP/2's has many streams
+        ask = object()
+        door.asked(connection, ask, request.content.is_eof)
+        try:
+            response = await self._answered(request, handler)
+            if isinstance(response, _Streaming | _Opening):
+                return await response.send(request)
+            return response
+        finally:
+            asyncio.get_running_loop().call_soon(door.answered, connection, ask)  # when it is written, too
 
     async def _answered(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]

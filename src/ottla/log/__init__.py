@@ -30,7 +30,7 @@ from ottla.log.installation import Installation, install
 from ottla.log.log import Log
 from ottla.log.log_dir import FoundLog, LogDir, LogDirLockedError, delete_folder
 from ottla.log.names import is_stray_folder
-from ottla.log.os_disk import OsDisk
+from ottla.log.os_disk import OsDisk, files_open_max
 from ottla.log.properties import MetaProperties, read_meta
 from ottla.log.recovery import recover
 from ottla.log.types import (
@@ -78,6 +78,7 @@ __all__ = [
     "clean",
     "cleanable",
     "delete_folder",
+    "files_open_max",
     "flushed_end",
     "install",
     "is_as_planned",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -18,6 +19,7 @@ __all__ = [
     "SCRAM_ITERATIONS_MAX",
     "SCRAM_ITERATIONS_MIN",
     "ScramCredential",
+    "ScramKind",
     "ScramMechanism",
     "check_new_credential",
     "credential_of",
@@ -114,15 +116,41 @@ def check_new_credential(name: str, mechanism_code: int, iterations: int) -> Scr
     return mechanism
 
 
-def decoy(mechanism: ScramMechanism, user: str, key: bytes) -> ScramCredential:
+@dataclass(frozen=True, slots=True, order=True)
+class ScramKind:
+    """What the first answer of an exchange shows of a credential."""
+
+    iterations: int
+    salt_bytes: int
+
+    @classmethod
+    def of(cls, credential: ScramCredential) -> ScramKind:
+        """Return a credential's."""
+        return cls(credential.iterations, len(credential.salt))
+
+
+DECOY_KIND = ScramKind(SCRAM_ITERATIONS_MIN, DECOY_SALT_BYTES)
+"""Where nobody has a credential: what `ottla configs` makes unless told otherwise."""
+
+
+def decoy(
+    mechanism: ScramMechanism, user: str, key: bytes, *, kinds: Collection[ScramKind] = (DECOY_KIND,)
+) -> ScramCredential:
     """Return what stands in for the credential of a user who has none: always the same for a name, and never met.
 
-    `key` is secret. So whoever asks cannot tell users that there are from others, neither by salts nor by time.
+    `key` is secret. So whoever asks cannot tell users that there are from others, neither by salts nor by time. `kinds` are
+    those of the credentials that there are: each name has one of them, and keeps it for as long as somebody else has it and
+    none is new (rendezvous hashing).
     """
     label = f"{mechanism.mechanism_name}\0{user}\0".encode(errors="surrogatepass")
     made = [hmac.digest(key, label + part, "sha512") for part in (b"salt", b"stored", b"server")]
     size = hashlib.new(mechanism.algorithm).digest_size
-    return ScramCredential(made[0][:DECOY_SALT_BYTES], made[1][:size], made[2][:size], SCRAM_ITERATIONS_MIN)
+    kind = max(
+        kinds or (DECOY_KIND,),
+        key=lambda each: hmac.digest(key, label + b"%d\0%d" % (each.iterations, each.salt_bytes), "sha256"),
+    )
+    salt = hashlib.shake_256(made[0]).digest(kind.salt_bytes)
+    return ScramCredential(salt, made[1][:size], made[2][:size], kind.iterations)
 
 
 def proof_of(mechanism: ScramMechanism, salted: bytes, auth_message: bytes) -> bytes:

@@ -132,8 +132,8 @@ def routes_of(
             bind(each),
             each.who,
             each.takes or dialect.content_types,
-            each.limits and each.limits.body_bytes,
-            each.limits and each.limits.seconds,
+            None if each.limits is None else each.limits.body_bytes,
+            None if each.limits is None else each.limits.seconds,
         )
         for each in endpoints
     ]

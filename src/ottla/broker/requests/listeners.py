@@ -143,6 +143,13 @@ class Listeners:
             failed=failed,
         )
 
+    @property
+    def told(self) -> tuple[Listener, ...]:
+        """All that are open, with the addresses and ports that they have."""
+        return tuple(
+            replace(each.listener, host=each.listener.host or each.host, port=each.port) for each in self.bound
+        )
+
     async def accept(self) -> None:
         """Let clients in through all listeners that are open; raises OSError where an address was taken meanwhile."""
         while self._closed:

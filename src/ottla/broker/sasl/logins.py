@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
 from ottla.base import Clock, ConfigError, ErrorCode, KafkaError, Offload, Rng
@@ -22,7 +22,7 @@ from ottla.broker.sasl.tokens import Tokens
 from ottla.broker.sasl.waiting_exchanges import WaitingExchanges
 from ottla.config import BrokerConfig, BrokerSettings, Listener, SecurityProtocol
 from ottla.metadata import Delta, Image
-from ottla.security import ScramMechanism
+from ottla.security import ScramKind, ScramMechanism
 from ottla.security.sasl import OAuthBearerServer, PlainServer, ScramLogin, ScramServer, ServerExchange
 
 __all__ = ["Logins"]
@@ -73,6 +73,8 @@ class Logins:
         has_scram = any(ScramMechanism.of_name(name) for each in self._by_name.values() for name in each.names)
         shared = tokens.key_for(DECOYS) if has_scram else None
         self._decoy_key = shared or rng.randbytes(DECOY_KEY_BYTES)
+        self._kinds_of: object = None
+        self._kinds: Mapping[int, Collection[ScramKind]] = {}
         self._pending = PendingLogins(
             loop,
             counts,
@@ -214,7 +216,23 @@ class Logins:
 
     def _scram(self, mechanism: ScramMechanism) -> ServerExchange:
         nonce = b64encode(self._rng.randbytes(NONCE_BYTES)).decode()
-        return ScramServer(mechanism, partial(self._credential, mechanism), nonce=nonce, decoy_key=self._decoy_key)
+        return ScramServer(
+            mechanism,
+            partial(self._credential, mechanism),
+            nonce=nonce,
+            decoy_key=self._decoy_key,
+            kinds=partial(self._scram_kinds, mechanism),
+        )
+
+    def _scram_kinds(self, mechanism: ScramMechanism) -> Collection[ScramKind]:
+        """Return the kinds of a mechanism's credentials, which are looked through when they have changed."""
+        found = self._image().scram_credentials
+        if self._kinds_of is not found:
+            kinds: dict[int, set[ScramKind]] = {}
+            for (_, code), credential in found.items():
+                kinds.setdefault(code, set()).add(ScramKind.of(credential))
+            self._kinds_of, self._kinds = found, kinds
+        return self._kinds.get(mechanism.code, ())
 
     def _credential(self, mechanism: ScramMechanism, user: str, by_token: bool) -> ScramLogin | None:
         """Return what is kept of a user's password, or of a token, in the committed metadata; None where there is none."""

@@ -22,9 +22,10 @@ from ottla.cli.options import Options, UsageError, warn
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Iterable
 
     from ottla.broker import Node
-    from ottla.config import BrokerConfig
+    from ottla.config import BrokerConfig, HttpListener, Listener
 
 __all__ = ["main", "parsers"]
 
@@ -154,6 +155,8 @@ async def run_node(config: BrokerConfig) -> int:
             warn(line)
         for address in node.http_listeners:
             print(f"metrics {address}/metrics, health {address}/healthz", flush=True)
+        for line in listening_lines(config, node.all_listeners, node.http_listeners):
+            print(line, flush=True)
         for listener in node.listeners:
             print(f"ready {listener}", flush=True)
         async with beside(config, node):
@@ -164,6 +167,30 @@ async def run_node(config: BrokerConfig) -> int:
     if error is not None:
         warn(f"ottla server: {error}")
     return 0 if error is None else 1
+
+
+def listening_lines(config: BrokerConfig, listeners: Iterable[Listener], pages: Iterable[HttpListener]) -> list[str]:
+    """Return what is said of each place where somebody may come in: how it is protected, and who may."""
+    from ottla.broker import mechanisms_of
+    from ottla.config import listening_line
+
+    logins = mechanisms_of(config)
+    lines = []
+    for each in listeners:
+        who = "other nodes" if each.name in config.controller_listener_names else "clients"
+        if each.name in logins:
+            how = f"by a login, {', '.join(logins[each.name].names)}"
+        elif each.protocol:
+            asked = config.listener_values(each, "").get("ssl.client.auth") or config.settings.ssl_client_auth
+            how = "by a certificate" if asked == "required" else "without a login"
+        else:
+            how = "without a login"
+        lines.append(listening_line(each, protection=each.protocol.name, admits=f"{who} {how}"))
+    metrics = "by a login" if config.settings.ottla_http_logins_file else "without a login, and they name topics"
+    for page in pages:
+        protection = "TLS" if page.is_secure else "in clear"
+        lines.append(listening_line(page, protection=protection, admits=f"probes without a login, metrics {metrics}"))
+    return lines
 
 
 async def end_of(node: Node, stopping: asyncio.Event) -> BaseException | None:

@@ -4,14 +4,19 @@ Shard I of a configuration whose node is K is node K+I and listens I ports above
 each shard's own, and `broker.rack` is the machine's name where none is configured, so that a partition's copies are spread
 over machines and not over the shards of one. The shards that `controller.quorum.voters` names are controllers; where no
 voters are configured, the first shard alone is the metadata quorum.
+
+The listener that shards then have for their controller is made here. Where anything of the configuration is protected it
+asks for a login, whose secret is made with the folder and stands in a file of this user's alone.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import secrets
 import socket
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,6 +24,8 @@ from ottla.base import ConfigError
 from ottla.cli.local.cluster import LOOPBACK, free_ports
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ottla.config import BrokerConfig, HttpListener, Listener
 
 At = TypeVar("At", "Listener", "HttpListener")
@@ -28,7 +35,13 @@ __all__ = ["SHARDS_MAX", "Shard", "shards_of"]
 SHARDS_MAX = 64
 SHARDS_FILE = "shards.json"
 """In the first log directory: what the shards of a machine that is its own quorum have agreed on."""
+SECRET_FILE = "shards-login.properties"
+"""Beside it: the login of the shards' own controller listener, in a file that only this user reads."""
 CONTROLLER = "CONTROLLER"
+PROVIDER = "ottla-shards"
+PROVIDER_CLASS = "org.apache.kafka.common.config.provider.FileConfigProvider"
+JAAS = "sasl.jaas.config"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
 @dataclass(frozen=True)
@@ -50,6 +63,8 @@ class _Quorum:
     listener_name: str
     listeners: dict[int, Listener]
     cluster_id: str | None
+    login: Mapping[str, str] = field(default_factory=dict)
+    """What protects the listener, where it was made here."""
 
 
 def shards_of(config: BrokerConfig, count: int) -> list[Shard]:
@@ -79,6 +94,7 @@ def _shard(config: BrokerConfig, index: int, quorum: _Quorum) -> Shard:
         "log.dirs": ",".join(_below(each, node_id) for each in config.log_dirs),
         "broker.rack": settings.broker_rack or socket.gethostname(),
         "controller.listener.names": quorum.listener_name,
+        **quorum.login,
     }
     if quorum.voters:
         changed["controller.quorum.voters"] = quorum.voters
@@ -99,6 +115,9 @@ def _quorum_of(config: BrokerConfig, ids: range) -> _Quorum:
     configured = {each.name: each for each in config.listeners if each.name in config.controller_listener_names}
     name = config.controller_listener_names[0] if config.controller_listener_names else CONTROLLER
     if config.voters:
+        if name not in configured and _is_protected(config) and not _mapped(config, name):
+            text = "name the controllers' listener there, with a protocol of its own: it would ask nobody for a login"
+            raise ConfigError("listeners", ",".join(config.settings.listeners), text)
         by_id = {voter.node_id: voter for voter in config.voters if voter.node_id in ids}
         found = {}
         for voter in by_id.values():
@@ -111,10 +130,72 @@ def _quorum_of(config: BrokerConfig, ids: range) -> _Quorum:
         is_controller = "controller" in config.roles and name in configured
         return _Quorum("", name, {ids[0]: configured[name]} if is_controller else {}, None)
     agreed = _agreed(config)
-    own = configured.get(name)
+    own, login = configured.get(name), {}
     if own is None:
         own = replace(config.listeners[0], name=name, host=LOOPBACK, port=int(agreed["controller_port"]))
-    return _Quorum(f"{ids[0]}@{own.host or LOOPBACK}:{own.port}", name, {ids[0]: own}, agreed["cluster_id"])
+        login = _login_of(config, own)
+    return _Quorum(f"{ids[0]}@{own.host or LOOPBACK}:{own.port}", name, {ids[0]: own}, agreed["cluster_id"], login)
+
+
+def _is_protected(config: BrokerConfig) -> bool:
+    """Return whether anybody is kept out by anything."""
+    return any(each.protocol for each in config.listeners) or bool(config.settings.authorizer_class_name)
+
+
+def _mapped(config: BrokerConfig, name: str) -> int:
+    """Return how the configuration protects a listener by its name alone; 0 where it does not."""
+    from ottla.config import parse_protocol_map
+
+    return parse_protocol_map(config.settings.listener_security_protocol_map).get(name, 0)
+
+
+def _login_of(config: BrokerConfig, own: Listener) -> dict[str, str]:
+    """Return the settings by which a listener that is made here asks for a login; none where nothing is protected.
+
+    One that the configuration itself protects, by its name in `listener.security.protocol.map`, has what stands there.
+    """
+    if _mapped(config, own.name) or not _is_protected(config):
+        return {}
+    path = (Path(config.log_dirs[0]) / SECRET_FILE).absolute()
+    if set(str(path)) & set(":}"):
+        raise ConfigError(
+            "log.dirs", config.log_dirs[0], f"may have no ':' and no '}}' with --shards: {SECRET_FILE} is in it"
+        )
+    user = _secret_user(path)
+    pairs = [each.strip() for each in config.settings.listener_security_protocol_map.split(",") if each.strip()]
+    kept = [each for each in pairs if not each.upper().startswith(f"{own.name}:")]
+    providers = [each for each in config.static.get("config.providers", "").split(",") if each.strip()]
+    login = {
+        "listener.security.protocol.map": ",".join([*kept, f"{own.name}:SASL_PLAINTEXT"]),
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        f"{own.own_prefix}sasl.enabled.mechanisms": "PLAIN",
+        f"{own.own_prefix}plain.{JAAS}": f"${{{PROVIDER}:{path}:{JAAS}}}",
+        "config.providers": ",".join([*providers, PROVIDER]),
+        f"config.providers.{PROVIDER}.class": PROVIDER_CLASS,
+    }
+    if config.settings.authorizer_class_name:
+        others = [config.authorization.super_users] if config.authorization.super_users else []
+        login["super.users"] = ";".join([*others, f"User:{user}"])
+    return login
+
+
+def _secret_user(path: Path) -> str:
+    """Return the user of the login in a file, which is made where it is not there; nobody else ever reads it."""
+    from ottla.config import parse_properties
+
+    try:
+        return parse_properties(path.read_text())["user"]
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    user, password = f"shards-{secrets.token_hex(8)}", secrets.token_hex(32)
+    jaas = f'{PLAIN} required username="{user}" password="{password}" user_{user}="{password}";'
+    new = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(f"user={user}\n{JAAS}={jaas}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, path)
+    return user
 
 
 def _agreed(config: BrokerConfig) -> dict[str, str]:

@@ -11,7 +11,17 @@ from typing import Any, Generic, TypeVar, cast
 
 from ottla.connect import ConnectError, storage
 from ottla.connect.tasks.channel import Channel
-from ottla.connect.tasks.frames import FRAME_BYTES_MAX, HEADER, decode, encode, proof
+from ottla.connect.tasks.frames import (
+    CHALLENGE_BYTES,
+    FRAME_BYTES_MAX,
+    GREETING,
+    HEADER,
+    PROOF_BYTES,
+    decode,
+    encode,
+    is_proof,
+    proof,
+)
 from ottla.connect.tasks.interface import TaskSpec
 from ottla.security.ephemeral import trusting_only
 
@@ -78,13 +88,12 @@ class RemotePort(Generic[Spec]):
 
     def _greet(self, dial: Dial) -> None:
         """Prove to the worker who this is, and have it prove the same; raises ConnectionError."""
-        nonce = str(self._receive()["nonce"])
-        own = secrets.token_hex(16)
-        greeting = {"attempt": dial.attempt, "proof": proof(dial.token, nonce, side="task"), "nonce": own}
-        self._channel.send(encode(greeting))
-        answer = self._receive()
-        if answer.get("proof") != proof(dial.token, own, side="worker"):
+        challenge, own = self._exactly(CHALLENGE_BYTES), secrets.token_bytes(CHALLENGE_BYTES)
+        shown = proof(dial.token, challenge, own, side="task")
+        self._channel.send(GREETING.pack(dial.attempt.encode(), own, shown))
+        if not is_proof(dial.token, challenge, own, side="worker", found=self._exactly(PROOF_BYTES)):
             raise ConnectionError("the worker did not prove that it is the one that started this task")
+        answer = self._receive()
         self._target = storage.TargetState[answer["target"]]
         self.spec = self._read_spec(answer["spec"])
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 from ottla import service
 from ottla.base import OttlaError
@@ -43,13 +44,15 @@ def registry_dialect(limits: Limits) -> Dialect:
 
 def watching_endpoints(watching: Watching) -> list[service.Endpoint[Handle]]:
     """Return the addresses for who watches an instance."""
-    found = [service.Endpoint("GET", "/metrics", "Numbers for Prometheus.", watching.metrics, Who.LOGGED_IN)]
+    found: list[service.Endpoint[Handle]] = []
+    found += [service.Endpoint("GET", "/metrics", "Numbers for Prometheus.", watching.metrics, Who.LOGGED_IN)]
     found += [
         service.Endpoint("GET", path, "Say whether it is well.", watching.health, Who.ANYONE, statuses=(200, 503))
         for path in ("/health", "/healthz", "/_health")
     ]
     primary = "Say whether there is a primary, as Karapace does."
-    return [*found, service.Endpoint("GET", "/master_available", primary, watching.primary, Who.ANYONE)]
+    found.append(service.Endpoint("GET", "/master_available", primary, watching.primary, Who.ANYONE))
+    return found
 
 
 def registry_endpoints(registry: Registry, watching: Watching) -> tuple[list[Endpoint], list[service.Endpoint[Handle]]]:
@@ -69,7 +72,8 @@ def registry_routes(registry: Registry, forwarding: Forwarding, watching: Watchi
     endpoints, beside = registry_endpoints(registry, watching)
     handles = {(each.method, each.path): serving.route(each) for each in endpoints}
     handles |= {(each.method, each.path): each.handle for each in beside}
-    return routes_of([*endpoints, *beside], dialect, lambda each: handles[each.method, each.path])
+    declared: list[service.Endpoint[Any]] = [*endpoints, *beside]
+    return routes_of(declared, dialect, lambda each: handles[each.method, each.path])
 
 
 def registry_admission(logins: Logins, watching: Watching) -> Callable[[Request], Reply | None]:

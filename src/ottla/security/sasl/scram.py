@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from re import ASCII, compile
 
@@ -17,6 +17,7 @@ from ottla.security.sasl.exchange import AuthenticationError, LoggedIn
 from ottla.security.scram_credentials import (
     SCRAM_ITERATIONS_MIN,
     ScramCredential,
+    ScramKind,
     ScramMechanism,
     decoy,
     is_proved,
@@ -56,14 +57,23 @@ class ScramServer:
 
     waits = False
 
-    def __init__(self, mechanism: ScramMechanism, lookup: Lookup, *, nonce: str, decoy_key: bytes) -> None:
+    def __init__(
+        self,
+        mechanism: ScramMechanism,
+        lookup: Lookup,
+        *,
+        nonce: str,
+        decoy_key: bytes,
+        kinds: Callable[[], Collection[ScramKind]] = tuple,
+    ) -> None:
+        """`kinds` are those of the users that there are: what is made up for others is of one of them."""
         assert _PRINTABLE.fullmatch(nonce)
         self.mechanism = mechanism.mechanism_name
         self.logged_in: LoggedIn | None = None
         self._mechanism = mechanism
         self._lookup = lookup
         self._nonce = nonce
-        self._decoy_key = decoy_key
+        self._decoy_key, self._kinds = decoy_key, kinds
         self._step = self._first
         self._header = ""
         self._messages = ""
@@ -95,7 +105,8 @@ class ScramServer:
             )
         self._by_token = dict(extensions).get(TOKEN_AUTHENTICATED, "").lower() == "true"
         self._login = self._lookup(name, self._by_token)
-        made_up = decoy(self._mechanism, name, self._decoy_key)
+        kinds = () if self._by_token else self._kinds()  # tokens are all of one
+        made_up = decoy(self._mechanism, name, self._decoy_key, kinds=kinds)
         self._credential = made_up if self._login is None else self._login.credential
         iterations = self._credential.iterations
         if iterations < SCRAM_ITERATIONS_MIN:

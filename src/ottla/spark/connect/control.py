@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import secrets
 from collections.abc import Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ottla.base import OttlaError
 from ottla.connect import storage
 from ottla.connect.tasks import Dial, TaskSpec, frames
 from ottla.security.ephemeral import EphemeralKey
 
+if TYPE_CHECKING:
+    from ottla.http import Door
+
 __all__ = ["Attempt", "ControlServer", "Served"]
 
 log = logging.getLogger(__name__)
 
 GREETING_SECONDS_MAX = 10.0
+UNPROVED_MAX = 1000
+"""Connections that have not proved yet which task they are; the oldest make room. A job's tasks come all at once."""
+
+WARNS_AGAIN_S = 10.0
+"""How often it is said, at most, that a stranger was there."""
 
 
 class Served(Protocol):
@@ -54,7 +61,7 @@ class Attempt(Generic[Spec]):
     def __init__(self, server: ControlServer, served: Served, spec: Spec) -> None:
         self.served, self.spec = served, spec
         self.target = spec.target if isinstance(spec, TaskSpec) else storage.TargetState.STARTED
-        self.name, self.token = secrets.token_hex(8), secrets.token_hex(32)
+        self.name, self.token = secrets.token_hex(frames.NAME_BYTES // 2), secrets.token_hex(32)
         self._server = server
         self._writer: asyncio.StreamWriter | None = None
         self.claimed = False
@@ -91,23 +98,45 @@ class Attempt(Generic[Spec]):
 class ControlServer:
     """Listens for tasks on `bind`. `host` is where executors reach it: loopback for local masters.
 
-    With `key` all that is said is encrypted.
+    With `key` all that is said is encrypted. Who has not proved to be a task has `greeting_seconds_max`, is one of
+    `unproved_max`, and is read `frames.GREETING.size` bytes from.
     """
 
-    def __init__(self, host: str = "127.0.0.1", *, bind: str | None = None, key: EphemeralKey | None = None) -> None:
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        *,
+        bind: str | None = None,
+        key: EphemeralKey | None = None,
+        unproved_max: int = UNPROVED_MAX,
+        greeting_seconds_max: float = GREETING_SECONDS_MAX,
+    ) -> None:
         self.host, self.port, self._key = host, 0, key
         self._bind = bind or host
+        self._unproved_max, self._greeting_seconds_max = unproved_max, greeting_seconds_max
         self._attempts: dict[str, Attempt[Any]] = {}
-        self._server: asyncio.Server | None = None
+        self._door: Door | None = None
+        self._warns_from_s = 0.0
 
     async def listen(self) -> None:
         """Begin to listen, on a port that the system chooses."""
-        context = None if self._key is None else self._key.context
-        timeout_s = None if context is None else GREETING_SECONDS_MAX
-        self._server = await asyncio.start_server(
-            self._serve, self._bind, 0, ssl=context, ssl_handshake_timeout=timeout_s
+        from ottla.http import Door  # with aiohttp, which only who listens needs
+
+        key, seconds_max = self._key, self._greeting_seconds_max
+        self._door = Door(
+            self._arrived,
+            handshake_seconds_max=seconds_max,
+            first_request_seconds_max=seconds_max,
+            silent_max=self._unproved_max,
         )
-        self.port = self._server.sockets[0].getsockname()[1]
+        self.port = await self._door.open(self._bind, 0, None if key is None else lambda: key.context)
+        sealed = "in clear, for want of the extra [security]" if key is None else "encrypted"
+        log.info("Listening for tasks on %s:%d, %s: each proves a secret of its own", self._bind, self.port, sealed)
+
+    @property
+    def unproved(self) -> int:
+        """Connections that have not proved yet which task they are."""
+        return 0 if self._door is None else self._door.silent
 
     @property
     def certificate(self) -> str | None:
@@ -128,37 +157,55 @@ class ControlServer:
         """Stop listening and end all connections."""
         for attempt in list(self._attempts.values()):
             attempt.close()
-        if self._server is not None:
-            self._server.close()
+        if self._door is not None:
+            await self._door.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _arrived(self) -> asyncio.Protocol:
+        reader = asyncio.StreamReader()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await self._serve(protocol, reader, writer)
+
+        protocol = asyncio.StreamReaderProtocol(reader, serve)
+        return protocol
+
+    async def _serve(self, arrival: object, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert self._door is not None
         try:
-            attempt = await asyncio.wait_for(self._claimed(reader, writer), GREETING_SECONDS_MAX)
+            attempt = await self._claimed(reader, writer)
             if attempt is not None:
+                self._door.asked(arrival)
                 await self._listen(attempt, reader)
-        except (OSError, EOFError, ValueError, KeyError, TimeoutError) as error:
+        except (OSError, EOFError, ValueError, KeyError) as error:
             log.debug("a connection to the control channel ended: %r", error)
         finally:
+            self._door.asked(arrival)
             writer.close()
 
     async def _claimed(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Attempt[Any] | None:
         """Return the attempt that the other side has proved to be, None where it has not."""
-        nonce = secrets.token_hex(16)
-        writer.write(frames.encode({"nonce": nonce}))
-        greeting = await _receive(reader)
-        attempt = self._attempts.get(str(greeting.get("attempt")))
+        challenge = secrets.token_bytes(frames.CHALLENGE_BYTES)
+        writer.write(challenge)
+        name, own, shown = frames.GREETING.unpack(await reader.readexactly(frames.GREETING.size))
+        attempt = self._attempts.get(name.decode("latin-1"))
         if attempt is None or attempt.claimed:
-            log.warning("the control channel was asked for a run that is not expected; it is closed")
+            self._warn("for a run that is not expected")
             return None
-        if not hmac.compare_digest(str(greeting.get("proof")), frames.proof(attempt.token, nonce, side="task")):
-            log.warning("the control channel was asked without the right token; it is closed")
+        if not frames.is_proof(attempt.token, challenge, own, side="task", found=shown):
+            self._warn("without the right token")
             return None
         attempt.claimed = True
-        own = frames.proof(attempt.token, str(greeting["nonce"]), side="worker")
-        told = {"proof": own, "target": attempt.target.name, "spec": attempt.spec.to_message()}
-        writer.write(frames.encode(told))
+        told = {"target": attempt.target.name, "spec": attempt.spec.to_message()}
+        writer.write(frames.proof(attempt.token, challenge, own, side="worker") + frames.encode(told))
         attempt.connected(writer)
         return attempt
+
+    def _warn(self, how: str) -> None:
+        """Say that a stranger was there, which strangers must not fill the log with."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= self._warns_from_s:
+            self._warns_from_s = now_s + WARNS_AGAIN_S
+            log.warning("The control channel was asked %s: the connection is closed", how)
 
     async def _listen(self, attempt: Attempt[Any], reader: asyncio.StreamReader) -> None:
         answering: set[asyncio.Task[None]] = set()
