@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
 import pytest
 
 from ottla.base import ConfigError
-from ottla.config import BrokerConfig, TopicConfig
+from ottla.config import BrokerConfig, ProviderError, TopicConfig, placeholders, providers_of
 
 KINDS = "org.apache.kafka.common.config.provider."
 PROVIDERS = "\n".join(
@@ -140,3 +141,70 @@ def test_a_dynamic_password_may_stand_elsewhere_and_nothing_else_may(tmp_path: P
     assert key not in gone.dynamic and "${env:GONE} is not there" in gone.warnings[0]
     with pytest.raises(ConfigError, match="is not there"):
         config.look_up({key: "${env:GONE}"})
+
+
+def lookup(kind: str, place: str, **settings: str) -> str | None:
+    """What a provider finds whose settings the operator has given."""
+    given = {"config.providers": "p", "config.providers.p.class": f"{KINDS}{kind}ConfigProvider"}
+    given |= {f"config.providers.p.param.{name.replace('_', '.')}": value for name, value in settings.items()}
+    environment = {"OPEN_A": "open", "CLOSED": "closed", "XOPEN_A": "closed", "OPEN_A\nX": "closed"}
+    [found] = placeholders({"key": f"${{p:{place}}}"})
+    return providers_of(given, environment).lookup(found)
+
+
+def test_allowed_paths_hold_whatever_way_a_path_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside, outside = tmp_path / "in", tmp_path / "in-other"
+    for each in (inside, outside):
+        each.mkdir()
+        (each / "s.properties").write_text(f"key={each.name}\n")
+    (inside / "link").symlink_to(outside)
+    (inside / "file").symlink_to(outside / "s.properties")
+    (inside / "loop").symlink_to(inside / "loop")
+    (outside / "back").symlink_to(inside)
+    monkeypatch.chdir(inside)
+    allowed = {"allowed_paths": str(inside)}
+    for path in (
+        f"{inside}/s.properties",
+        f"{outside}/back/s.properties",
+        "s.properties",
+        f"{inside}/link/../in/s.properties",
+    ):
+        assert lookup("File", f"{path}:key", **allowed) == "in", path
+    closed = [
+        *(
+            f"{outside}/s.properties",
+            f"{inside}/../in-other/s.properties",
+            f"{inside}/link/s.properties",
+            f"{inside}/file",
+        ),
+        *(
+            "../in-other/s.properties",
+            "/etc/passwd",
+            "/proc/self/environ",
+            f"{inside}/loop",
+            f"{inside}\0",
+            "\ud800",
+            "x" * 5000,
+        ),
+    ]
+    for path in closed:
+        with contextlib.suppress(ProviderError):
+            assert lookup("File", f"{path}:key", **allowed) is None, path
+    assert lookup("Directory", f"{inside}:s.properties", **allowed) == "key=in\n"
+    for folder, name in (
+        (outside, "s.properties"),
+        (inside, "file"),
+        (inside / "link", "s.properties"),
+        (inside, "../in-other"),
+    ):
+        assert lookup("Directory", f"{folder}:{name}", **allowed) is None, (folder, name)
+    for name in ("a/../../in-other/s.properties", "/etc/passwd", "..", "loop", "\0", "x" * 5000):
+        with contextlib.suppress(ProviderError):
+            assert lookup("Directory", f"{inside}:{name}", **allowed) is None, name
+
+
+def test_the_environment_is_open_as_far_as_the_pattern_says() -> None:
+    assert lookup("EnvVar", "OPEN_A", allowlist_pattern="OPEN_.") == "open"
+    for name in ("CLOSED", "XOPEN_A", "OPEN_A\nX", ""):
+        assert lookup("EnvVar", name, allowlist_pattern="OPEN_.") is None, name
+    assert lookup("EnvVar", "path:OPEN_A") is None

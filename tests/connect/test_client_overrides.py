@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ottla.base import ConfigError
-from ottla.connect import WorkerConfig, WorkerMode, client_overrides, discover, task_clients
+from ottla.connect import ConnectError, WorkerConfig, WorkerMode, client_overrides, discover, task_clients
 from ottla.connect.distributed.validation import further_errors
 from ottla.connect.storage import State, TaskId
 from ottla.connect.tasks.settings import admin_settings, consumer_settings, producer_settings
@@ -111,6 +111,27 @@ def test_what_clients_cannot_do_is_an_error_of_validate(key: str, value: str, wo
     found = client_overrides.override_values({**SOURCE, key: value}, sink=False, policy=policy)
     assert [each.name for _, each in found] == [key]
     assert any(words in each for each in found[0][1].errors)
+
+
+@pytest.mark.parametrize("name", ["bootstrap.servers", "sasl.oauthbearer.token.endpoint.url"])
+def test_a_workers_login_goes_to_no_address_that_a_connector_names(name: str) -> None:
+    policy = client_overrides.OverridePolicy("All")
+    worker = {"bootstrap.servers": "a:1,b:2", "producer.sasl.jaas.config": "the worker's"}
+    config = {**SOURCE, f"producer.override.{name}": "stranger:1"}
+
+    def errors(config: dict[str, str], worker: dict[str, str]) -> list[str]:
+        found = client_overrides.override_values(config, sink=False, policy=policy, worker=worker)
+        return [error for _, each in found for error in each.errors if "own login" in error]
+
+    [said] = errors(config, worker)
+    assert f"producer.override.{name}" in said and "give producer.override.sasl.jaas.config" in said
+    with pytest.raises(ConnectError, match="own login"):
+        client_overrides.refuse_overrides(config, sink=False, policy=policy, worker=worker)
+    own = {**config, "producer.override.sasl.jaas.config": "the connector's"}
+    same = {**SOURCE, "producer.override.bootstrap.servers": "b:2, a:1"}
+    for each, of in ((own, worker), (same, worker), (config, {"bootstrap.servers": "a:1"})):
+        assert not errors(each, of)
+        client_overrides.refuse_overrides(each, sink=False, policy=policy, worker=of)
 
 
 def test_an_exactly_once_source_writes_to_its_workers_cluster_only() -> None:

@@ -30,6 +30,7 @@ from ottla.base.ids import (
 )
 from ottla.base.java_hash import coordinating_partition, java_hash
 from ottla.base.late_imports import late_imports
+from ottla.base.plain_values import plain_bytes, plain_value
 from ottla.base.seams import Clock, Offload, Rng
 from ottla.base.uuids import parse_uuid, random_uuid, uuid_text
 
@@ -61,6 +62,8 @@ __all__ = [
     "java_hash",
     "late_imports",
     "parse_uuid",
+    "plain_bytes",
+    "plain_value",
     "random_uuid",
     "uuid_text",
 ]

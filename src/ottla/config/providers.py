@@ -45,16 +45,20 @@ class _Allowed:
 
     def path(self, text: str) -> Path | None:
         """Return the real path, links followed, or None where it lies outside."""
-        found = Path(text).resolve()
+        try:
+            found = Path(text).resolve()
+            os.fsencode(found)
+        except (ValueError, OSError, RuntimeError):
+            return None  # a zero, half a character, a loop of links: no file has such a name
         if self.roots and not any(found.is_relative_to(root) for root in self.roots):
             return None
         return found
 
 
 def _read(path: Path) -> str:
-    if path.exists() and not path.is_file():
-        raise ProviderError(f"{path} is no regular file")  # a pipe would be waited for, by the whole broker
     try:
+        if path.exists() and not path.is_file():
+            raise ProviderError(f"{path} is no regular file")  # a pipe would be waited for, by the whole broker
         with path.open("rb") as file:
             data = file.read(VALUE_BYTES_MAX + 1)
     except OSError as error:
@@ -93,7 +97,10 @@ class DirectoryProvider:
         if not path or not key or "/" in key or key in (".", ".."):
             return None
         allowed = self._allowed.path(str(Path(path) / key))
-        return _read(allowed) if allowed is not None and allowed.is_file() else None
+        try:
+            return _read(allowed) if allowed is not None and allowed.is_file() else None
+        except OSError as error:
+            raise ProviderError(f"Could not read {allowed}") from error
 
 
 class EnvironmentProvider:

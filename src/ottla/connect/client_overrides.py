@@ -44,6 +44,9 @@ _POLICIES: dict[str, frozenset[str] | None] = {
     "Principal": _PRINCIPAL,
     "Allowlist": frozenset(),
 }
+_LOGIN = "sasl.jaas.config"
+_ADDRESSES = ("bootstrap.servers", "sasl.oauthbearer.token.endpoint.url")
+"""Where a client sends its login."""
 _QUEUE_TOPIC = "errors.deadletterqueue.topic.name"
 
 
@@ -105,13 +108,13 @@ def _overrides(props: Properties, kind: ClientKind) -> Iterator[tuple[str, str]]
 
 
 def override_values(
-    props: Properties, *, sink: bool, policy: OverridePolicy
+    props: Properties, *, sink: bool, policy: OverridePolicy, worker: Mapping[str, str] | None = None
 ) -> list[tuple[ConfigKey | None, ConfigValue]]:
     """Return what is found of every override of a client that the tasks have, and its key where Kafka knows one."""
     found = []
     for kind in clients_of(props, sink=sink):
         given = dict(_overrides(props, kind))
-        wrong = dict(unsupported(kind, given))
+        wrong = {**dict(unsupported(kind, given)), **_given_away(kind, given, worker or {})}
         for name, text in given.items():
             key = _key(kind, name)
             value = ConfigValue(kind.prefix + name, text)
@@ -125,11 +128,36 @@ def override_values(
     return found
 
 
-def refuse_overrides(props: Properties, *, sink: bool, policy: OverridePolicy) -> None:
-    """Raise ConnectError for a configuration with overrides that the policy forbids, before a task's clients are made."""
+def _given_away(kind: ClientKind, given: Mapping[str, str], worker: Mapping[str, str]) -> dict[str, str]:
+    """Return the overrides that would have a worker's login sent elsewhere, and what to do.
+
+    Whoever configures a connector is not whoever runs the worker. Kafka sends it, unless a policy forbids the address.
+    """
+    own = {key: worker.get(f"{kind.value}.{key}", "") for key in (_LOGIN, *_ADDRESSES)}
+    own["bootstrap.servers"] = own["bootstrap.servers"] or worker.get("bootstrap.servers", "")
+    if not own[_LOGIN] or given.get(_LOGIN):
+        return {}
+    return {
+        name: f"{kind.prefix}{name}: the worker's own login is not sent to another address; give "
+        f"{kind.prefix}{_LOGIN} beside it"
+        for name in _ADDRESSES
+        if name in given and not _places(given[name]) <= _places(own[name])
+    }
+
+
+def _places(text: str) -> set[str]:
+    return {each.strip() for each in text.split(",") if each.strip()}
+
+
+def refuse_overrides(
+    props: Properties, *, sink: bool, policy: OverridePolicy, worker: Mapping[str, str] | None = None
+) -> None:
+    """Raise ConnectError for a configuration with overrides that are not allowed, before a task's clients are made."""
     kinds = clients_of(props, sink=sink)
     forbidden = [policy.forbidden(name) for kind in kinds for name, _ in _overrides(props, kind)]
     errors = [each for each in forbidden if each is not None]
+    for kind in kinds:
+        errors += _given_away(kind, dict(_overrides(props, kind)), worker or {}).values()
     if errors:
         raise ConnectError(f"Client Config Overrides not allowed: {' '.join(errors)}")
 

@@ -265,7 +265,8 @@ def validate_connector(props: Properties, plugins: Plugins, worker: Mapping[str,
             null = "Null value can not be supplied as the configuration value."
             values.setdefault(key, ConfigValue(key)).errors.append(null)
     infos = _merged(name, plugin, definition, values, props)
-    for override, found in override_values(props, sink=sink, policy=override_policy(worker or {})):
+    policy = override_policy(worker or {})
+    for override, found in override_values(props, sink=sink, policy=policy, worker=worker):
         infos["configs"].append(config_info(override, found))
         infos["error_count"] += len(found.errors)
     return infos

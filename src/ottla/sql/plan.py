@@ -7,7 +7,8 @@ windows the keys are. Plans are values: no closures, so they travel to where the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Literal
 
 from ottla.sql.catalogue import Layout, Source
@@ -75,14 +76,22 @@ def scope_of(fields: tuple[Field, ...]) -> Scope:
     return Scope.of([(field.source, field.name, field.type) for field in fields])
 
 
-@dataclass(frozen=True, slots=True)
-class ReadSource:
+class WorkedOutOnce:
+    """Rows whose columns are worked out once, however many expressions ask; a plan travels without them."""
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what was given."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class ReadSource(WorkedOutOnce):
     """The rows of a source: its columns as they were declared, then the pseudo columns, then the bounds of windowed keys."""
 
     source: Source
     alias: str
 
-    @property
+    @cached_property
     def scope(self) -> Scope:
         """Where in a row each column is."""
         return scope_of(self.fields)
@@ -92,7 +101,7 @@ class ReadSource:
         """STREAM or TABLE."""
         return self.source.kind
 
-    @property
+    @cached_property
     def fields(self) -> tuple[Field, ...]:
         """The columns of a row."""
         columns = [(column.name, column.type) for column in self.source.schema.columns]
@@ -115,8 +124,8 @@ class ReadSource:
         return self.source.layout
 
 
-@dataclass(frozen=True, slots=True)
-class Join:
+@dataclass(frozen=True)
+class Join(WorkedOutOnce):
     """Two relations joined; rows have the fields of the left one, of the right one, and perhaps a key made for the join."""
 
     left: Node
@@ -133,7 +142,7 @@ class Join:
     foreign: bool
     """Tables by a foreign key: the right key is looked up by an expression of the left row, whose key stays."""
 
-    @property
+    @cached_property
     def scope(self) -> Scope:
         """Where in a row each column is."""
         return scope_of(self.fields)
@@ -143,7 +152,7 @@ class Join:
         """STREAM where a stream takes part, else TABLE."""
         return "TABLE" if self.left.kind == self.right.kind == "TABLE" else "STREAM"
 
-    @property
+    @cached_property
     def fields(self) -> tuple[Field, ...]:
         """The columns of a row."""
         made = () if self.made_key is None else (self.made_key,)
@@ -160,13 +169,13 @@ class Join:
         return self.left.layout
 
 
-@dataclass(frozen=True, slots=True)
-class Gathered:
+@dataclass(frozen=True)
+class Gathered(WorkedOutOnce):
     """Rows of several tables as they are now, joined, for a query that ends: their time, then the fields of each table."""
 
     read: tuple[ReadSource, ...]
 
-    @property
+    @cached_property
     def scope(self) -> Scope:
         """Where in a row each column is."""
         return scope_of(self.fields)
@@ -176,7 +185,7 @@ class Gathered:
         """A STREAM: each row counts once, and none is undone."""
         return "STREAM"
 
-    @property
+    @cached_property
     def fields(self) -> tuple[Field, ...]:
         """The columns of a row."""
         return (Field(None, "ROWTIME", BIGINT), *(field for each in self.read for field in each.fields))
@@ -197,15 +206,15 @@ class Gathered:
         return Layout("NONE", "JSON")
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
+@dataclass(frozen=True)
+class Where(WorkedOutOnce):
     """The rows for which a condition holds: others are left out of a stream and deleted from a table."""
 
     of: Node
     condition: e.Expression
     having: bool = False
 
-    @property
+    @cached_property
     def scope(self) -> Scope:
         """Where in a row each column is."""
         return scope_of(self.fields)
@@ -215,7 +224,7 @@ class Where:
         """As below."""
         return self.of.kind
 
-    @property
+    @cached_property
     def fields(self) -> tuple[Field, ...]:
         """As below."""
         return self.of.fields
@@ -236,14 +245,14 @@ class Where:
         return self.of.layout
 
 
-@dataclass(frozen=True, slots=True)
-class Explode:
+@dataclass(frozen=True)
+class Explode(WorkedOutOnce):
     """A row for each value of its calls of table functions; the values stand behind the other columns."""
 
     of: Node
     calls: tuple[TableCall, ...]
 
-    @property
+    @cached_property
     def scope(self) -> Scope:
         """Where in a row each column is."""
         return scope_of(self.fields)
@@ -253,7 +262,7 @@ class Explode:
         """As below: a STREAM."""
         return self.of.kind
 
-    @property
+    @cached_property
     def fields(self) -> tuple[Field, ...]:
         """The columns of a row."""
         return (*self.of.fields, *(Field(None, call.column, call.type) for call in self.calls))
@@ -274,8 +283,8 @@ class Explode:
         return self.of.layout
 
 
-@dataclass(frozen=True, slots=True)
-class Aggregate:
+@dataclass(frozen=True)
+class Aggregate(WorkedOutOnce):
     """A table of aggregates by `group`, and by window; rows: the group, then the results, then the bounds of the window."""
 
     of: Node
@@ -284,7 +293,7 @@ class Aggregate:
     by: Window | None = None
     final: bool = False
 
-    @property
+    @cached_property
     def scope(self) -> Scope:
         """Where in a row each column is."""
         return scope_of(self.fields)
@@ -294,7 +303,7 @@ class Aggregate:
         """TABLE."""
         return "TABLE"
 
-    @property
+    @cached_property
     def fields(self) -> tuple[Field, ...]:
         """The columns of a row."""
         made = [(each.name, each.type) for each in self.group]

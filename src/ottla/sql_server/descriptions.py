@@ -16,6 +16,7 @@ from ottla.sql.commands.entities import Entity, entity
 from ottla.sql.tree import statements as s
 from ottla.sql_server.connectors import ASSERT_SECONDS, LOOK_SECONDS, literal_text
 from ottla.sql_server.errors import FAILED_ASSERTION, StatementError
+from ottla.sql_server.session_properties import allowed
 from ottla.sql_server.topics import replicas_of
 
 if TYPE_CHECKING:
@@ -131,6 +132,7 @@ class Descriptions:
     def _description(self, query: PersistentQuery) -> Entity:
         status, error = self._server.hosts.status(query)
         found = entities.query_description(query, _topology_text(query.plan), status, self._host)
+        found["overriddenProperties"] = allowed(query.properties)  # what holds, and not what a command may also hold
         if error:
             found["queryErrors"] = [{"timestamp": 0, "errorMessage": error, "type": "UNKNOWN"}]
         return found
@@ -154,7 +156,9 @@ class Descriptions:
         assert inner is not None, text
         settings = server.settings.properties
         if isinstance(inner, s.QueryStatement):
-            plan = plan_select(inner.query, server.state.catalogue, {**settings, **properties}, "EXPLAIN")
+            plan = plan_select(
+                inner.query, server.state.catalogue, {**settings, **server.state.system, **properties}, "EXPLAIN"
+            )
             query = PersistentQuery("", statement_text(inner), plan, inner.query, plan.sink, makes_sink=False)
         else:
             made = decide(

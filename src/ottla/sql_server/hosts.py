@@ -19,6 +19,7 @@ from ottla.sql import SqlError
 from ottla.sql.answers import application_id, topology_of
 from ottla.sql.commands import PersistentQuery
 from ottla.sql_server.processing_log import ProcessingLog, log_of
+from ottla.sql_server.session_properties import allowed, of_streams
 from ottla.sql_server.settings import ServerSettings
 from ottla.sql_server.topics import delete_topics, topics_beginning
 
@@ -34,12 +35,10 @@ END_SECONDS = 30.0
 RETRY_SECONDS, RETRY_SECONDS_MAX = 1.0, 60.0
 """Between two tries to begin a query that could not be."""
 RUNNING, PAUSED, ERROR, STARTING = "RUNNING", "PAUSED", "ERROR", "RUNNING"
-_SHARED = ("auto.offset.reset", "processing.guarantee", "commit.interval.ms", "cache.max.bytes.buffering")
-"""Settings of Streams that a session may set without `ksql.streams.` before them, as ksqlDB's users do."""
 
 
 def application_settings(settings: ServerSettings, query: PersistentQuery) -> dict[str, Any]:
-    """Return the settings of a query's Streams application: the server's, then the statement's."""
+    """Return the settings of a query's Streams application: the server's, then those that a statement may set."""
     given: dict[str, Any] = {
         "application.id": application_id(settings.service_id, query.id),
         "bootstrap.servers": settings.bootstrap,
@@ -51,10 +50,7 @@ def application_settings(settings: ServerSettings, query: PersistentQuery) -> di
         **settings.client,
     }
     given |= settings.streams
-    for name, value in query.properties.items():
-        plain = name.removeprefix("ksql.streams.")
-        if plain != name or name in _SHARED:
-            given[plain] = value
+    given |= of_streams(allowed(query.properties, query.id))
     return given
 
 

@@ -20,6 +20,7 @@ from ottla.sql.types import SqlType, backticked
 from ottla.sql_server.errors import PUSH_LIMIT, StatementError
 from ottla.sql_server.processing_log import ProcessingLog, log_of
 from ottla.sql_server.reading import Learn, TopicReader
+from ottla.sql_server.session_properties import of_streams
 from ottla.sql_server.settings import ServerSettings
 from ottla.streams import Record
 
@@ -90,18 +91,16 @@ class Pushing:
                 f"Maximum number of push queries exceeded: {limit} run on this server (max.push.queries).",
             )
         id_ = f"transient_{query.source.name}_{self._name}_{next(self._numbers)}"
-        plan = plan_select(query, self._state().catalogue, {**self._settings.properties, **properties}, id_)
+        state = self._state()
+        session = {**state.system, **properties}
+        plan = plan_select(query, state.catalogue, {**self._settings.properties, **session}, id_)
         columns = plan.sink.schema.value
         found = PushQuery(id_, text, tuple(each.name for each in columns), tuple(each.type for each in columns))
         told = ProcessingLog(id_, log_of(self._settings, {each.topic for each in plan.sources}))
         task = OneTask(plan, told)
-        where = properties.get(RESET) or properties.get(f"ksql.streams.{RESET}") or self._default_reset()
+        where = of_streams(session).get(RESET) or self._settings.streams.get(RESET, "latest")
         self.queries[id_] = found
         return found, self._rows(found, task, where, query.limit)
-
-    def _default_reset(self) -> str:
-        streams = self._settings.streams
-        return streams.get(RESET) or self._settings.properties.get(RESET, "latest")
 
     async def _rows(
         self, query: PushQuery, task: OneTask, where: str, limit: int | None

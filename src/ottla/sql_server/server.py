@@ -38,6 +38,7 @@ from ottla.sql_server.processing_log import drain, stream_text
 from ottla.sql_server.pull import Pulling
 from ottla.sql_server.push import Pushing
 from ottla.sql_server.schemas import Asking, registry_of
+from ottla.sql_server.session_properties import put
 from ottla.sql_server.settings import ServerSettings
 from ottla.sql_server.topics import delete_topics, make_topic
 
@@ -163,7 +164,7 @@ class SqlServer:
             if isinstance(statement, s.SetProperty | s.UnsetProperty):
                 properties.pop(statement.name, None)
                 if isinstance(statement, s.SetProperty):
-                    properties[statement.name] = statement.value
+                    put(properties, statement.name, statement.value)
                 continue
             made = await self._decided(statement, each.text, properties, number)
             if made.command is None or made.expected is None:

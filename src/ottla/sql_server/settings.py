@@ -13,11 +13,12 @@ from ottla.client import parse_bootstrap
 from ottla.http import serving_context
 from ottla.registry import Access, access_of
 from ottla.service import NO_CORS, Cors, hosts_of
+from ottla.sql_server.session_properties import STREAMS_PREFIX, STREAMS_PROPERTIES
 
 __all__ = ["Address", "Limits", "LogSettings", "ServerSettings", "server_settings"]
 
 BOOTSTRAP, SERVICE_ID, LISTENERS = "bootstrap.servers", "ksql.service.id", "listeners"
-PREFIX = "ksql.streams."
+PREFIX = STREAMS_PREFIX
 """What stands before settings of the queries' Streams applications."""
 PROCESSING = "ksql.logging.processing."
 _LOG_TOPIC, _LOG_STREAM = f"{PROCESSING}topic.name", f"{PROCESSING}stream.name"
@@ -122,7 +123,7 @@ class ServerSettings:
     client: Mapping[str, str] = field(default_factory=dict, repr=False)
     """How the cluster is reached: `security.protocol`, `sasl.…`, `ssl.…`."""
     streams: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Settings of every query: `ksql.streams.…` without its prefix."""
+    """Settings of every query: `ksql.streams.…` without its prefix, and those that need none."""
     engine: str = "spark"
     """Where queries run: in tasks of Spark, or in threads of this process."""
     spark_master: str = "local[*]"
@@ -185,7 +186,8 @@ def server_settings(properties: Mapping[str, str], environment: Mapping[str, str
         raise ConfigError("ottla.sql.engine", text["ottla.sql.engine"], " or ".join(ENGINES))
     if text["ksql.queries.file"] and not Path(text["ksql.queries.file"]).is_file():
         raise ConfigError("ksql.queries.file", text["ksql.queries.file"], "a file of statements")
-    streams = {name.removeprefix(PREFIX): value for name, value in given.items() if name.startswith(PREFIX)}
+    streams = {name: given[name] for name in STREAMS_PROPERTIES if name in given}
+    streams |= {name.removeprefix(PREFIX): value for name, value in given.items() if name.startswith(PREFIX)}
     client = {name: value for name, value in given.items() if name.startswith(_CLIENT)}
     client |= {name: value for name, value in streams.items() if name.startswith(_CLIENT)}
     told = {BOOTSTRAP: bootstrap, **text, **{name: str(value) for name, value in number.items()}}
@@ -291,8 +293,8 @@ def _flag(given: Mapping[str, str], name: str) -> bool:
 
 def _warnings(given: Mapping[str, str]) -> list[str]:
     known = (*_TEXTS, *_NUMBERS, *_FLAGS, BOOTSTRAP, "ksql.persistence.", "authentication.", "oauthbearer.", PREFIX)
-    known += (*_CLIENT, "auth.ssl.", "java.security.auth.login.config", "ksql.internal.", "auto.offset.reset")
-    known += ("processing.guarantee", "ksql.functions.", "ksql.query.pull.enable.standby.reads")
+    known += (*_CLIENT, "auth.ssl.", "java.security.auth.login.config", "ksql.internal.", *STREAMS_PROPERTIES)
+    known += ("ksql.functions.", "ksql.query.pull.enable.standby.reads")
     known += ("ottla.http.hosts", "access.control.allow.origin", "access.control.allow.methods")
     unknown = [each for each in given if not each.startswith(known)]
     return [f"{each} is not a setting of this server; it has no effect" for each in unknown]

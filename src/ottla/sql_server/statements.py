@@ -24,6 +24,7 @@ from ottla.sql_server.errors import (
     SERVER_ERROR,
     StatementError,
 )
+from ottla.sql_server.session_properties import check_property, is_allowed, put, unset, warnings_of
 from ottla.sql_server.turns import in_turn
 
 if TYPE_CHECKING:
@@ -92,10 +93,10 @@ class Statements:
     async def _answer(self, statement: s.Statement, text: str, asked: Asked) -> Entity | None:
         match statement:
             case s.SetProperty(name, value, system=False):
-                asked.properties[name] = value
+                put(asked.properties, name, value)
                 return None
             case s.UnsetProperty(name):
-                asked.properties.pop(name, None)
+                unset(asked.properties, name)
                 return None
             case s.DefineVariable(name, value):
                 asked.variables[name] = value
@@ -128,12 +129,16 @@ class Statements:
                 return await self._told(statement, text, asked)
 
     async def _command(self, statement: s.Statement, text: str, properties: Mapping[str, str]) -> Entity:
+        if isinstance(statement, s.SetProperty):
+            check_property(statement.name, statement.value)
         decision, offset = await self._server.write(statement, text, properties)
         if decision.command is None:
             return entities.warning_entity(text, decision.warning or "")
         expected = decision.expected
         assert expected is not None, text
-        return entities.current_status(text, decision.command, offset, "SUCCESS", expected.message)
+        told = entities.current_status(text, decision.command, offset, "SUCCESS", expected.message)
+        told["warnings"] = [{"message": each} for each in warnings_of(properties)]
+        return told
 
     async def _told(self, statement: s.Statement, text: str, asked: Asked) -> Entity:
         """The answer to a question."""
@@ -155,7 +160,7 @@ class Statements:
                 return entities.variables_entity(text, asked.variables)
             case s.Show(what="PROPERTIES"):
                 server = {**self._server.settings.told(), **self._server.state.system}
-                return entities.properties_entity(text, server, asked.properties)
+                return entities.properties_entity(text, server, asked.properties, is_editable=is_allowed)
             case s.Show(what=what):
                 return await self._connectors.listed(what, text)
             case s.Describe(what="FUNCTION", name=str(name)):

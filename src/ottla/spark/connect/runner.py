@@ -277,8 +277,11 @@ class _Supervised:
             self._tell(_State.UNASSIGNED)
 
     async def _prepare(self) -> None:
-        policy = client_overrides.override_policy(self._runner.worker)
-        client_overrides.refuse_overrides(self._start.connector_config, sink=self._is_sink, policy=policy)
+        worker = self._runner.worker
+        policy = client_overrides.override_policy(worker)
+        client_overrides.refuse_overrides(
+            self._start.connector_config, sink=self._is_sink, policy=policy, worker=worker
+        )
         self.restarts = TaskRestarts(RestartPolicy.of(self._runner.worker, self._start.connector_config))
         ready = asyncio.ensure_future(self._runner.ready())
         if not ready.done():

@@ -36,6 +36,8 @@ __all__ = ["Made", "Place", "Work", "WorkCounts", "by_topic", "memory_of", "word
 log = logging.getLogger(__name__)
 WORDS_BYTES_MAX = 3500
 """Of the 4096 that a coordinator takes beside an offset (`offset.metadata.max.bytes`)."""
+MEMORY_BYTES_MAX = 16 << 20
+"""Of a task's memory unpacked: what words hold is at most a thousandfold."""
 HELD_RECORDS_MAX = 200_000
 """After so many records what they have made leaves, however many more there are to come."""
 
@@ -254,9 +256,9 @@ def memory_of(words: str) -> bytes | None:
     if first != OWN_WORDS or not packed:
         return None
     try:
-        memory = zlib.decompress(base64.b64decode(packed, validate=True))
+        memory = zlib.decompressobj().decompress(base64.b64decode(packed, validate=True), MEMORY_BYTES_MAX)
         kept_memory(memory)
-    except (ValueError, zlib.error, EOFError, TypeError, AttributeError):
+    except (ValueError, zlib.error):
         log.warning("what stands beside an offset is no task's memory; the task remembers nothing: %.80s", words)
         return None
     return memory

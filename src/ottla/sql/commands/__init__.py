@@ -12,9 +12,11 @@ from ottla.sql.commands.command import COMMAND_VERSION, Command, CommandId, Unre
 from ottla.sql.commands.deciding import Decision, TopicWish, decide, is_command, topic_wish
 from ottla.sql.commands.effects import BeginQuery, DeleteTopic, Effect, EndQuery, PauseQuery, ResumeQuery
 from ottla.sql.commands.state import PersistentQuery, ServerState
+from ottla.sql.formats import FORMATS
 
 __all__ = [
     "COMMAND_VERSION",
+    "FORMATS",
     "Applied",
     "BeginQuery",
     "Catalogue",

@@ -94,7 +94,8 @@ def _create_as(
     if known is not None:
         check_replacement(known, plan.sink)
     plan = _registered(plan, state)
-    query = PersistentQuery(id_, command.statement, plan, statement.query, plan.sink, dict(command.properties))
+    given = {**state.system, **command.properties}
+    query = PersistentQuery(id_, command.statement, plan, statement.query, plan.sink, given)
     if before is not None and before.sources != query.sources:
         raise SqlError(
             f"Cannot upgrade data source: DataSource '{statement.name}' reads {', '.join(before.sources)}, and a query "
@@ -114,9 +115,8 @@ def _insert(
     if id_ in state.queries:
         raise SqlError(f"Query ID '{id_}' already exists.")
     plan = _registered(_named(plan, id_), state)
-    query = PersistentQuery(
-        id_, command.statement, plan, statement.query, plan.sink, dict(command.properties), makes_sink=False
-    )
+    given = {**state.system, **command.properties}
+    query = PersistentQuery(id_, command.statement, plan, statement.query, plan.sink, given, makes_sink=False)
     return Applied(state.with_query(query), f"Created query with ID {id_}", (BeginQuery(query),), id_)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ottla.sql.catalogue import Source
@@ -189,7 +189,9 @@ def variables_entity(statement: str, variables: Mapping[str, str]) -> Entity:
     )
 
 
-def properties_entity(statement: str, settings: Mapping[str, str], overrides: Mapping[str, str]) -> Entity:
+def properties_entity(
+    statement: str, settings: Mapping[str, str], overrides: Mapping[str, str], *, is_editable: Callable[[str], bool]
+) -> Entity:
     """The answer to LIST PROPERTIES: the server's, with those of the session over them."""
     names = sorted({*settings, *overrides})
     rows = [
@@ -197,7 +199,7 @@ def properties_entity(statement: str, settings: Mapping[str, str], overrides: Ma
             "name": name,
             "scope": "KSQL" if name.startswith(("ksql.", "ottla.")) else "KAFKA STREAMS",
             "value": overrides.get(name, settings.get(name)),
-            "editable": True,
+            "editable": is_editable(name),
             "level": "SESSION" if name in overrides else "SERVER",
         }
         for name in names

@@ -49,7 +49,7 @@ class ServerState:
     statements: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """By source, the statement that made it as it is now."""
     system: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """What ALTER SYSTEM has set."""
+    """What ALTER SYSTEM has set, which holds for queries that begin afterwards."""
 
     def query(self, id_: str) -> PersistentQuery:
         """The query of an id; raises SqlError where there is none."""

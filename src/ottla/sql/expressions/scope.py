@@ -26,6 +26,14 @@ class Scope:
     """What is told of a part of an expression that failed and is null, while the rest goes on."""
     rules: Rules = field(default_factory=Rules)
     """How parts are computed here."""
+    sources: dict[str, list[str | None]] = field(default_factory=dict, compare=False, repr=False)
+    """By name, whose columns have it, in the order of the row."""
+
+    def __post_init__(self) -> None:
+        """Sort the columns by name, unless that is known."""
+        if not self.sources:
+            for source, name in self.columns:
+                self.sources.setdefault(name, []).append(source)
 
     @classmethod
     def of(cls, columns: Iterable[tuple[str | None, str, SqlType]]) -> Scope:
@@ -39,7 +47,7 @@ class Scope:
         if found is not None:
             return found
         if column.source is None:
-            places = {source: where for (source, name), where in self.columns.items() if name == column.name}
+            places = {source: self.columns[source, column.name] for source in self.sources.get(column.name, ())}
             if len(places) == 1:
                 return next(iter(places.values()))
             if places:
@@ -57,7 +65,9 @@ class Scope:
         """The scope in a lambda: its arguments are appended to the row."""
         listed = list(variables)
         named = {name: (self.width + at, type_) for at, (name, type_) in enumerate(listed)}
-        return Scope(self.columns, self.width + len(listed), {**self.variables, **named}, self.on_error, self.rules)
+        return Scope(
+            self.columns, self.width + len(listed), {**self.variables, **named}, self.on_error, self.rules, self.sources
+        )
 
     def under(self, rules: Rules | None) -> Scope:
         """The scope in which parts are computed by rules, as here where there are none."""

@@ -5,13 +5,13 @@ They are values (what they need is compiled where they run), so plans that hold 
 
 from __future__ import annotations
 
-import marshal
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from typing import Any, Literal
 
+from ottla.base import plain_bytes, plain_value
 from ottla.sql.catalogue import Layout, Source
 from ottla.sql.errors import SqlError
 from ottla.sql.formats import Codec, FormatError
@@ -134,9 +134,10 @@ def internal_layout(layout: Layout, key: tuple[SqlColumn, ...]) -> Layout:
 
 @dataclass(frozen=True)
 class StateSerde(_PythonOnly):
-    """What an aggregate keeps: plain values, numbers and texts in lists, tuples and dictionaries, by `marshal`'s version 2.
+    """What an aggregate keeps: plain values, numbers and texts in lists, tuples and dictionaries.
 
-    That form is the same for every Python. A DECIMAL, which it does not know, becomes a marked text.
+    A DECIMAL, which that form does not know, becomes a marked text. What comes back is a changelog topic's, so that it is
+    read with suspicion.
     """
 
     @property
@@ -149,19 +150,21 @@ class StateSerde(_PythonOnly):
         if value is None:
             return None
         try:
-            return b"\0" + marshal.dumps(value, 2)
+            return b"\0" + plain_bytes(value)
         except ValueError:
-            return b"\1" + marshal.dumps(_packed(value), 2)
+            return b"\1" + plain_bytes(_packed(value))
 
     def deserialize(self, data: bytes | None) -> Any:
         """Return the state of bytes; raises SerializationError for what is none."""
         if data is None:
             return None
         try:
-            found = marshal.loads(data[1:])
-        except (ValueError, EOFError, TypeError) as error:
+            if data[:1] not in (b"\0", b"\1"):
+                raise ValueError("it begins with neither 0 nor 1")
+            found = plain_value(data[1:])
+            return _unpacked(found) if data[:1] == b"\1" else found
+        except (ValueError, InvalidOperation) as error:
             raise SerializationError(f"no aggregate's state: {error}") from error
-        return _unpacked(found) if data[:1] == b"\1" else found
 
 
 def _packed(value: Any) -> Any:
@@ -177,7 +180,8 @@ def _packed(value: Any) -> Any:
 
 def _unpacked(value: Any) -> Any:
     if isinstance(value, frozenset):
-        return Decimal(next(iter(value)))
+        (text,) = value
+        return Decimal(str(text))
     if isinstance(value, list | tuple):
         return type(value)(_unpacked(each) for each in value)
     if isinstance(value, dict):

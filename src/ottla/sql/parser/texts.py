@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ottla.sql.errors import ParseError
+from ottla.sql.errors import ParseError, SqlError
 from ottla.sql.lexer import Token, tokens
 from ottla.sql.parser.cursor import Cursor
 from ottla.sql.parser.expression_parser import ExpressionParser
@@ -16,6 +16,8 @@ from ottla.sql.tree.expressions import Expression
 from ottla.sql.tree.statements import Statement
 from ottla.sql.types import SqlType
 
+LETTERS_MAX = 4 << 20
+"""Of a statement once its variables are put in."""
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_@]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_@]*")
 _STRING = re.compile(r"'(?:[^']|'')*'")
@@ -143,6 +145,7 @@ def substituted(statement: str, variables: Mapping[str, str], *, testing: bool =
     if "${" not in statement:
         return statement
     known = {name.upper(): value for name, value in variables.items()}
+    _check_length(statement, known)
     found = tokens(statement)
     cursor = Cursor(found)
     StatementParser(cursor, None, testing=testing).statement()
@@ -153,6 +156,13 @@ def substituted(statement: str, variables: Mapping[str, str], *, testing: bool =
         pieces.append(_replaced(token, known, cursor.variable_roles.get(token.start, "")))
         done = token.end
     return "".join(pieces[:-1])
+
+
+def _check_length(statement: str, known: Mapping[str, str]) -> None:
+    """Raise SqlError where variables would make a text longer than any statement may be, before they are put in."""
+    more = sum(len(known.get(match[1].upper(), "")) for match in _REFERENCE.finditer(statement))
+    if len(statement) + more > LETTERS_MAX:
+        raise SqlError(f"The statement with its variables is longer than {LETTERS_MAX} letters")
 
 
 def _replaced(token: Token, known: Mapping[str, str], role: str) -> str:

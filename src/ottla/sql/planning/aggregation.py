@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ottla.sql import functions
 from ottla.sql.errors import SqlError
@@ -37,14 +38,14 @@ _LITERALS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Bounded:
     """Rows of a node, and the bounds of the windows that a query makes."""
 
     of: Node
     window: q.Window | None
 
-    @property
+    @cached_property
     def fields(self) -> tuple[Field, ...]:
         """The columns that clauses may name."""
         if self.window is None:
@@ -52,7 +53,7 @@ class _Bounded:
         below = tuple(field for field in self.of.fields if field.name not in _BOUNDS)
         return (*below, *(Field(None, name, type_) for name, type_ in WINDOW_BOUNDS))
 
-    @property
+    @cached_property
     def scope(self) -> Scope:
         """Where in a row each column is."""
         return scope_of(self.fields)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ottla.sql.errors import SqlError
 from ottla.sql.expressions import Scope
@@ -16,18 +17,18 @@ from ottla.sql.tree.expression_text import expression_text
 from ottla.sql.types import backticked
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sources:
     """All sources of a query, side by side: what its clauses may name."""
 
     read: tuple[ReadSource, ...]
 
-    @property
+    @cached_property
     def fields(self) -> tuple[Field, ...]:
         """The columns of all of them."""
         return tuple(field for each in self.read for field in each.fields)
 
-    @property
+    @cached_property
     def scope(self) -> Scope:
         """Where each column would be."""
         return scope_of(self.fields)

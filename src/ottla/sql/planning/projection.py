@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from ottla.sql.errors import SqlError
 from ottla.sql.expressions import type_of
@@ -20,10 +21,26 @@ Item = tuple[str, e.Expression]
 _PSEUDO = frozenset(name for name, _ in (*PSEUDO_COLUMNS, *WINDOW_BOUNDS))
 
 
+class Names(set[str]):
+    """Names that are taken."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__(names)
+        self._next: dict[str, int] = {}
+
+    def free(self, beginning: str, first: int) -> str:
+        """Return the first name of a row of numbers that is not taken."""
+        at = self._next.get(beginning, first)
+        while (name := f"{beginning}{at}") in self:
+            at += 1
+        self._next[beginning] = at
+        return name
+
+
 def items_of(query: q.Query, node: Rows, *, persistent: bool = True) -> list[Item]:
     """What is selected of rows of a node, in order; raises SqlError for names that cannot be given."""
-    taken = {field.name for field in node.fields}
-    taken |= {item.alias for item in query.select if isinstance(item, q.Selected) and item.alias is not None}
+    taken = Names(field.name for field in node.fields)
+    taken.update(item.alias for item in query.select if isinstance(item, q.Selected) and item.alias is not None)
     found: list[Item] = []
     for item in query.select:
         found.extend(_items(item, query, node, taken, persistent))
@@ -44,7 +61,7 @@ def typed(items: list[Item], node: Rows) -> list[Named]:
     return named
 
 
-def _items(item: q.SelectItem, query: q.Query, node: Rows, taken: set[str], persistent: bool) -> Iterator[Item]:
+def _items(item: q.SelectItem, query: q.Query, node: Rows, taken: Names, persistent: bool) -> Iterator[Item]:
     if isinstance(item, q.AllOf):
         if item.source is not None and all(field.source != item.source for field in node.fields):
             raise SqlError(f"'{item.source}' is not a valid stream/table name or alias.")
@@ -66,7 +83,7 @@ def _items(item: q.SelectItem, query: q.Query, node: Rows, taken: set[str], pers
 
 
 def star(
-    query: q.Query, node: Rows, taken: set[str], source: str | None = None, *, persistent: bool = True
+    query: q.Query, node: Rows, taken: Names, source: str | None = None, *, persistent: bool = True
 ) -> Iterator[Item]:
     """What `*` is: with PARTITION BY the new key before all other columns; of a join every column with its source's name."""
     partition_by = () if query.partition_by == (e.NullLiteral(),) else query.partition_by or ()
@@ -88,31 +105,29 @@ def _joined_name(expression: e.Expression, node: Rows) -> e.Expression:
     """A column that other sources of a join have, too, under a name that says whose it is."""
     if not isinstance(expression, e.Column) or expression.source is None:
         return expression
-    several = len({field.source for field in node.fields if field.name == expression.name} - {None}) > 1
+    several = len({*node.scope.sources.get(expression.name, ())} - {None}) > 1
     return e.Column(f"{expression.source}_{expression.name}") if several else expression
 
 
-def generated(expression: e.Expression, taken: set[str]) -> str:
+def generated(expression: e.Expression, taken: Names) -> str:
     """The name of a column that was given none."""
     if isinstance(expression, e.Column):
         return expression.name
     if isinstance(expression, e.Dereference):
-        name, at = expression.name, 0
-        while name in taken:
-            at += 1
-            name = f"{expression.name}_{at}"
+        name = expression.name
+        if name in taken:
+            name = taken.free(f"{name}_", 1)
     else:
-        at = 0
-        while (name := f"KSQL_COL_{at}") in taken:
-            at += 1
+        name = taken.free("KSQL_COL_", 0)
     taken.add(name)
     return name
 
 
 def _check_names(query: q.Query, names: list[str], persistent: bool) -> None:
     aliases = [item.alias for item in query.select if isinstance(item, q.Selected)]
+    counts = Counter(names)
     for name in names:
-        if names.count(name) > 1:
+        if counts[name] > 1:
             raise SqlError(f"The projection contains a duplicate column name: `{name}`.")
         if name in SYSTEM_NAMES and name in aliases:
             raise SqlError(f"`{name}` is a reserved column name. You cannot use it as an alias for a column.")

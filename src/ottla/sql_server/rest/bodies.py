@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from ottla.sql import SqlError
 from ottla.sql_server.errors import BAD_REQUEST, StatementError
+from ottla.sql_server.session_properties import check_properties
 
 __all__ = ["StatementBody", "json_object", "statement_body"]
 
@@ -45,9 +47,12 @@ def statement_body(data: bytes, name: str, properties: str) -> StatementBody:
     if sequence is not None and not isinstance(sequence, int):
         raise StatementError(BAD_REQUEST, "commandSequenceNumber has to be a whole number")
     given = found.get(properties, found.get("properties", found.get("streamsProperties")))
-    return StatementBody(
-        text, _texts(given, properties), _texts(found.get("sessionVariables"), "sessionVariables"), sequence
-    )
+    session = _texts(given, properties)
+    try:
+        check_properties(session)
+    except SqlError as error:
+        raise StatementError(BAD_REQUEST, str(error)) from None
+    return StatementBody(text, session, _texts(found.get("sessionVariables"), "sessionVariables"), sequence)
 
 
 def _texts(found: object, name: str) -> dict[str, str]:
@@ -55,4 +60,8 @@ def _texts(found: object, name: str) -> dict[str, str]:
         return {}
     if not isinstance(found, Mapping):
         raise StatementError(BAD_REQUEST, f"{name} has to be an object of names and values")
-    return {str(key): str(value).lower() if isinstance(value, bool) else str(value) for key, value in found.items()}
+    return {
+        str(key): str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in found.items()
+        if value is not None  # as UNSET has it
+    }

@@ -11,19 +11,12 @@ from ottla.sql_server.errors import BAD_REQUEST, NOT_FOUND, StatementError
 from ottla.sql_server.rest.metrics import metrics_text
 from ottla.sql_server.rest.serving import Serving, answer
 from ottla.sql_server.server import SqlServer
+from ottla.sql_server.session_properties import refusal_of
 
 __all__ = ["Facts"]
 
 VERSION = "8.4.0"
 """Of ksqlDB's interface that this server has: clients compare it with their own."""
-KNOWN = ("ksql.", "ottla.sql.", "auto.offset.reset", "processing.guarantee", "commit.interval.ms", "cache.max.bytes.")
-READ_ONLY = (
-    "ksql.service.id",
-    "ksql.schema.registry.url",
-    "ksql.connect.url",
-    "ksql.queries.file",
-    "ksql.extension.dir",
-)
 
 
 class Facts:
@@ -101,12 +94,8 @@ class Facts:
     async def valid_property(self, request: Request) -> Reply:
         """`GET /is_valid_property/{name}`: whether SET may name it."""
         name = request.match_info["name"].strip("'")
-        if not name.startswith(KNOWN) or name in READ_ONLY:
-            raise StatementError(
-                BAD_REQUEST,
-                f"One or more properties overrides set locally are prohibited by the KSQL server (use UNSET to reset "
-                f"their default value): [{name}]",
-            )
+        if (refusal := refusal_of(name)) is not None:
+            raise StatementError(BAD_REQUEST, refusal)
         return answer(request, True)
 
     async def metadata(self, request: Request) -> Reply:

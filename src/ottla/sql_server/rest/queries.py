@@ -23,6 +23,7 @@ from ottla.sql_server.pull import BATCH
 from ottla.sql_server.rest.bodies import StatementBody, json_object, statement_body
 from ottla.sql_server.rest.serving import V1, answer, utf8
 from ottla.sql_server.server import SqlServer
+from ottla.sql_server.session_properties import put
 from ottla.sql_server.turns import in_turn
 
 __all__ = ["Begun", "Queries", "failure_of"]
@@ -284,7 +285,7 @@ class Queries:
             for each in await in_turn(source, lambda: split_statements(source)):
                 shown, statement = await in_turn(source, partial(_read, each, body, types))
                 if isinstance(statement, s.SetProperty) and not statement.system:
-                    body.properties[statement.name] = statement.value
+                    put(body.properties, statement.name, statement.value)
                 else:
                     statements.append((statement, shown))
         except SqlError as error:

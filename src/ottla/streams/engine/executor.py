@@ -32,7 +32,7 @@ from ottla.streams.engine.edges import extractor_of, sink, source_decoder
 from ottla.streams.engine.fused import direct_loop
 from ottla.streams.engine.interface import EngineSettings, Output, Progress, Record, StateBackend, StoreChange
 from ottla.streams.engine.joins.stores import JOIN_STORES
-from ottla.streams.engine.resident import TASK_BLOB
+from ottla.streams.engine.resident import TASK_BLOB, task_memory
 from ottla.streams.engine.stores import AnyStore, KeyValueStore
 from ottla.streams.engine.task import BUILDERS, Node, Task
 from ottla.streams.engine.task import Process as Call
@@ -395,7 +395,7 @@ class Executor:
 
     def told(self, memory: bytes) -> None:
         """Take over from a task's memory which windows it has told when they closed: a standby holds them no longer."""
-        for name, found in marshal.loads(memory)[1].items():
+        for name, found in task_memory(memory)[1].items():
             if name.startswith("store ") and "told" in found:
                 self._task.memory.setdefault(name, {})["told"] = found["told"]
         self.forget_told()

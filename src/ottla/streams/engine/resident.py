@@ -8,14 +8,15 @@ beside them: `kept_memory` is what of it changelogs do not tell.
 
 from __future__ import annotations
 
-import marshal
 from collections.abc import Iterator, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
-__all__ = ["TASK_BLOB", "ResidentState", "kept_memory", "memory_over"]
+from ottla.base import plain_bytes, plain_value
+
+__all__ = ["TASK_BLOB", "ResidentState", "kept_memory", "memory_over", "task_memory"]
 
 TASK_BLOB = "task"
-"""What a task remembers besides its stores: (stream time, integers by node and name), by marshal."""
+"""What a task remembers besides its stores: (stream time, integers by node and name), as plain bytes."""
 _TOLD = frozenset({"count", "bytes", "left", "right"})
 """What stores count of what they hold: told by the changelog, record by record."""
 _STORE = "store "
@@ -88,14 +89,35 @@ class ResidentState:
 def kept_memory(memory: bytes) -> bytes:
     """Return a task's memory without what stores tell again when they are restored from their changelogs.
 
-    Raises ValueError, EOFError or TypeError for what is no task's memory.
+    Raises ValueError for what is no task's memory.
     """
-    stream_time, by_name = marshal.loads(memory)
+    stream_time, by_name = task_memory(memory)
     kept = {
         name: {key: number for key, number in found.items() if not (name.startswith(_STORE) and key in _TOLD)}
         for name, found in by_name.items()
     }
-    return marshal.dumps((stream_time, {name: found for name, found in kept.items() if found}), 2)
+    return plain_bytes((stream_time, {name: found for name, found in kept.items() if found}))
+
+
+def task_memory(memory: bytes) -> tuple[Any, dict[str, dict[str, Any]]]:
+    """Return the stream time and the integers by node and name; raises ValueError for what is no task's memory.
+
+    It stands beside offsets, where whoever may commit for the group writes it: it is looked at before it is believed.
+    """
+    found = plain_value(memory)
+    if (
+        not isinstance(found, tuple)
+        or len(found) != 2
+        or not isinstance(found[0], int)
+        or not isinstance(found[1], dict)
+    ):
+        raise ValueError("no task's memory")
+    for name, numbers in found[1].items():
+        if not isinstance(name, str) or not isinstance(numbers, dict):
+            raise ValueError("no task's memory")
+        if not all(isinstance(key, str) and isinstance(number, int) for key, number in numbers.items()):
+            raise ValueError("no task's memory")
+    return found[0], found[1]
 
 
 def memory_over(saved: Mapping[str, bytes], committed: bytes | None) -> bytes | None:
@@ -107,9 +129,9 @@ def memory_over(saved: Mapping[str, bytes], committed: bytes | None) -> bytes | 
     before = saved.get(TASK_BLOB)
     if before is None or committed is None:
         return before or committed
-    stream_time, by_name = marshal.loads(committed)
-    for name, found in marshal.loads(before)[1].items():
+    stream_time, by_name = task_memory(committed)
+    for name, found in task_memory(before)[1].items():
         if name.startswith(_STORE):
             told = {key: number for key, number in found.items() if key in _TOLD}
             by_name[name] = {**by_name.get(name, {}), **told}
-    return marshal.dumps((stream_time, by_name), 2)
+    return plain_bytes((stream_time, by_name))
