@@ -15,17 +15,18 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "ottla"
 _SERVICES = {"base", "config", "http", "service", "client"}
 MATRIX: dict[str, set[str]] = {
     "base": set(),
+    "java": {"base"},
     "wire": {"base"},
     "raft": {"base", "wire"},
     "replica": {"base"},
-    "security": {"base"},
-    "config": {"base"},
+    "security": {"base", "java"},
+    "config": {"base", "java"},
     "log": {"base", "wire"},
     "net": {"base", "wire"},
     "client": {"base", "wire", "net", "security", "config"},
-    "metadata": {"base", "wire", "security", "config"},
-    "groups": {"base", "wire", "security", "config"},
-    "transactions": {"base", "wire", "security", "config"},
+    "metadata": {"base", "java", "wire", "security", "config"},
+    "groups": {"base", "java", "wire", "security", "config"},
+    "transactions": {"base", "java", "wire", "security", "config"},
     "http": {"base", "config", "security"},
     "service": {"http"},
     "admin": {"base", "wire", "client", "config", "metadata", "security"},
@@ -33,37 +34,45 @@ MATRIX: dict[str, set[str]] = {
         *("base", "wire", "raft", "replica", "security", "config", "log", "net", "client"),
         *("metadata", "groups", "transactions", "http", "service"),
     },
-    "streams": {"base", "config"},
+    "streams": {"base", "java", "config"},
     "schemas": set(),
     "registry": {*_SERVICES, "wire", "schemas", "security"},  # who asks, by tokens and certificates, and by whose ACLs
     "serdes": {"base", "security", "schemas"},
-    "connect": {*_SERVICES, "wire", "security", "schemas", "serdes"},
-    "connectors": {"base", "config", "connect"},
-    "mirror": {"base", "wire", "client", "config", "connect", "admin", "security"},
-    "sql": {"base", "streams", "schemas", "serdes", "connect"},  # schemas of formats, as Connect makes and reads them
+    "connect": {*_SERVICES, "java", "wire", "security", "schemas", "serdes"},
+    "connectors": {"base", "java", "config", "connect"},
+    "mirror": {"base", "java", "wire", "client", "config", "connect", "admin", "security"},
+    "sql": {
+        "base",
+        "java",
+        "streams",
+        "schemas",
+        "serdes",
+        "connect",
+    },  # schemas of formats, as Connect has them
     "spark": {
         *("base", "wire", "client", "config", "security", "http", "service", "streams", "connect", "connectors"),
-        "mirror",
+        *("mirror", "java"),
         *("schemas", "serdes"),  # columns and serdes by a registry
     },
-    "sql_server": {*_SERVICES, "wire", "security", "streams", "sql", "spark", "registry", "schemas", "serdes"},
+    "sql_server": {*_SERVICES, "java", "wire", "security", "streams", "sql", "spark", "registry", "schemas", "serdes"},
     "console": {*_SERVICES, "wire", "admin", "sql", "schemas", "serdes", "security"},  # who logs in, schemas in files
 }
 """Package -> the packages that it may import. `cli` may import any, but all except `admin` only inside functions."""
 
 PURE = {
     *("base", "wire", "raft", "metadata", "replica", "groups", "transactions", "security", "config", "streams"),
-    *("schemas", "sql"),
+    *("schemas", "sql", "java"),
 }
 PURE_PARTS = {
     f"connect/{part}"
     for part in ("converters", "data", "assignment", "decisions", "error_policy", "storage", "transforms")
 } | {"registry/core"}
-"""Packages that are pure inside one that is not; they import `base`, `config` and `schemas` only."""
+"""Packages that are pure inside one that is not; they import `base`, `java`, `config` and `schemas` only."""
 DISK = {"log"}
 WORLD = {"asyncio", "socket", "threading", "time", "random", "os", "subprocess", "selectors", "multiprocessing"}
 DOORS = {
     *(("log", "os_disk.py"), ("security", "key_file.py"), ("security", "key_reader.py"), ("config", "providers.py")),
+    ("java", "stopwatch.py"),
     *(("schemas", "compiler.py"), ("schemas", "compiler_process.py")),
 }
 """The files of a pure or a disk package that may touch the operating system: what they do has no other way."""
@@ -194,7 +203,7 @@ def test_pure_parts_do_not_touch_the_world(part: str) -> None:
         for path in sorted((SOURCE / part).rglob("*.py"))
         for module, _, line in imports(path)
         if module.split(".")[0] in WORLD
-        or (module.startswith("ottla.") and module.split(".")[1] not in {"base", "config", "schemas", package})
+        or (module.startswith("ottla.") and module.split(".")[1] not in {"base", "java", "config", "schemas", package})
     ]
     assert (SOURCE / part).is_dir() and not wrong, "\n".join(wrong)
 

@@ -95,3 +95,15 @@ def test_a_client_that_takes_nothing_is_waited_for_and_forgotten_when_it_goes(sq
 def _rows_given(sql: SqlProcess) -> int:
     lines = sql.ask("GET", "/metrics").body.splitlines()
     return int(next(line for line in lines if line.startswith("ottla_sql_push_rows_total")).split()[1])
+
+
+def test_a_like_that_backtracks_elsewhere_answers_and_keeps_nobody_waiting(sql: SqlProcess, name: str) -> None:
+    sql.ksql(f"CREATE STREAM {name} (v STRING) WITH (kafka_topic='{name}', value_format='JSON', partitions=1);")
+    sql.ksql(f"INSERT INTO {name} VALUES ('{'a' * 300}'); INSERT INTO {name} VALUES ('{'a' * 300}b');")
+    like = "v LIKE '%a%a%a%ab'"
+    sql.wait_rows(f"SELECT LEN(v) AS n FROM {name} WHERE {like};", [[301]])
+    earliest = {"auto.offset.reset": "earliest"}
+    rows = sql.rows(f"SELECT LEN(v) AS n FROM {name} WHERE {like} EMIT CHANGES LIMIT 1;", **earliest)
+    assert rows == [[301]]
+    pattern = "REGEXP_EXTRACT('(a+)+$', v)"
+    assert sql.rows(f"SELECT LEN({pattern}) AS n FROM {name};") == [[300], [None]]

@@ -16,6 +16,7 @@ from ottla.cli.output import FORMS
 
 if TYPE_CHECKING:
     from ottla.client import BlockingClient
+    from ottla.java import JavaPattern
 
 __all__ = [
     "Options",
@@ -197,11 +198,13 @@ def properties_text(path: str) -> str:
         return data.decode("latin-1")
 
 
-def compiled_regex(text: str) -> re.Pattern[str]:
-    """Compile a regular expression; raises KafkaError for what is none."""
+def compiled_regex(text: str) -> JavaPattern:
+    """Compile a regular expression of Java's; raises KafkaError for what is none."""
+    from ottla.java import PatternError, compile_java
+
     try:
-        return re.compile(text)
-    except re.error as error:
+        return compile_java(text)
+    except PatternError as error:
         raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{text} is an invalid regex: {error}") from None
 
 

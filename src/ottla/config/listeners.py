@@ -95,7 +95,7 @@ def parse_protocol_map(text: str) -> dict[str, SecurityProtocol]:
     """Parse `listener.security.protocol.map`: `NAME:PROTOCOL,…`."""
     key = "listener.security.protocol.map"
     found = {}
-    for pair in filter(None, re.split(r"\s*,\s*", text.strip())):
+    for pair in filter(None, (each.strip() for each in text.split(","))):
         name, _, protocol = pair.rpartition(":")
         if protocol.strip() not in SecurityProtocol.__members__ or not name:
             raise ConfigError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -108,9 +107,11 @@ class EnvironmentProvider:
 
     def __init__(self, settings: Mapping[str, str], environment: Mapping[str, str] | None = None) -> None:
         pattern = settings.get("allowlist.pattern") or ".*"
+        from ottla.java import PatternError, compile_java  # what few need
+
         try:
-            self._pattern = re.compile(pattern)
-        except re.error as error:
+            self._pattern = compile_java(pattern)
+        except PatternError as error:
             raise ConfigError("allowlist.pattern", pattern, f"not a regular expression: {error}") from error
         self._environment = os.environ if environment is None else environment
 

@@ -86,7 +86,7 @@ class ConfigKey(NamedTuple):
 
 _INTEGERS = {ConfigType.SHORT: 15, ConfigType.INT: 31, ConfigType.LONG: 63}
 _DIGITS = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_DOUBLE = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)[fFdD]?", re.ASCII)
+_DOUBLE = re.compile(r"[+-]?(NaN|Infinity|([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?)[fFdD]?", re.ASCII)
 
 
 def parse_value(key: ConfigKey, text: str) -> Value:
@@ -162,7 +162,13 @@ def _parse_text(_name: str, text: str) -> Value:
 
 
 def _parse_list(_name: str, text: str) -> Value:
-    return tuple(re.split(r"\s*,\s*", text)) if text else ()
+    if not text:
+        return ()
+    first, *between = text.split(",")  # not by an expression: that tries blanks again from each of them
+    if not between:
+        return (first,)
+    *inner, last = between
+    return (first.rstrip(), *(each.strip() for each in inner), last.lstrip())
 
 
 def _checked_list(key: ConfigKey, items: tuple[str, ...]) -> tuple[str, ...]:

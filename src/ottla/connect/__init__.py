@@ -58,7 +58,7 @@ from ottla.connect.herder import (
     TaskRunner,
     TaskStart,
 )
-from ottla.connect.java_regex import compile_java, replacement_of
+from ottla.connect.java_regex import JavaPattern, PatternError, compile_java, replacement_of
 from ottla.connect.log_context import ContextFilter, connector_context
 from ottla.connect.offset_file import OffsetFile
 from ottla.connect.plugins import InstalledPlugin, PluginKind, Plugins, discover, installed_entries
@@ -118,11 +118,13 @@ __all__ = [
     "Herder",
     "Importance",
     "InstalledPlugin",
+    "JavaPattern",
     "Measure",
     "NotFoundError",
     "OffsetFile",
     "Offsets",
     "PartTransformation",
+    "PatternError",
     "PluginKind",
     "Plugins",
     "Predicate",

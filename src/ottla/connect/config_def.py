@@ -349,7 +349,7 @@ def _list(name: str, value: Any) -> list[Any]:
         return list(value)
     if isinstance(value, str):
         text = value.strip()
-        return re.split(r"\s*,\s*", text) if text else []
+        return [each.strip() for each in text.split(",")] if text else []
     raise invalid(name, value, "Expected a comma separated list.")
 
 

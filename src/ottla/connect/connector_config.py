@@ -6,7 +6,6 @@ stores anything.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,7 +26,7 @@ from ottla.connect.config_def import (
 from ottla.connect.connector_keys import COMMON_KEYS, SINK_KEYS, SOURCE_KEYS, ConnectorKey
 from ottla.connect.data.java_text import java_text
 from ottla.connect.errors import BadRequestError, ConnectError
-from ottla.connect.java_regex import compile_java
+from ottla.connect.java_regex import PatternError, compile_java
 from ottla.connect.plugins import InstalledPlugin, PluginKind, Plugins
 from ottla.connect.validators import (
     CaseInsensitiveValidString,
@@ -317,5 +316,5 @@ def _check_topics(props: Properties, values: dict[str, ConfigValue]) -> None:
 def _matches(regex: str, topic: str) -> bool:
     try:
         return compile_java(regex).fullmatch(topic) is not None
-    except re.error:
+    except PatternError:
         return False  # the key's validator has said so already

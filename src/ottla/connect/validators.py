@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from ottla.base import ConfigError
 from ottla.connect.data.java_text import java_text
 from ottla.connect.errors import config_error
-from ottla.connect.java_regex import compile_java
+from ottla.connect.java_regex import PatternError, compile_java
 
 __all__ = [
     "AtMost",
@@ -188,7 +187,7 @@ class Regex:
     def __call__(self, name: str, value: Any) -> None:
         try:
             compile_java(value)
-        except (re.error, TypeError) as error:
+        except (PatternError, TypeError) as error:
             raise invalid(name, value, f"Invalid regex: {error if value is not None else 'null'}") from error
 
     def __str__(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ottla.base import ConfigError
-from ottla.connect import compile_java
+from ottla.connect import PatternError, compile_java
 
 __all__ = [
     "CONFIG_PROPERTIES_EXCLUDE",
@@ -94,7 +94,7 @@ def _pattern(listed: str, setting: str) -> Any:
         return None
     try:
         return compile_java(text)
-    except Exception as error:  # re.error, and what compile_java says of Java's own forms
+    except PatternError as error:
         raise ConfigError(setting, text, "regular expressions", str(error)) from error
 
 

@@ -1,7 +1,7 @@
 """From the names that certificates and Kerberos carry to the names that ACLs hold.
 
 `ssl.principal.mapping.rules` (KIP-371) and `sasl.kerberos.principal.to.local.rules`. Expressions are Java's, in whose syntax
-people wrote their rules; what Python's `re` does not know of it is refused at the start, by name.
+people wrote their rules (`ottla.java`).
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from ottla.base import ConfigError, OttlaError
+from ottla.java import Found, JavaPattern, PatternError, compile_java
 
 __all__ = ["KerberosRules", "NoRuleError", "SslRules"]
 
@@ -18,7 +20,6 @@ SSL_RULES = "ssl.principal.mapping.rules"
 KERBEROS_RULES = "sasl.kerberos.principal.to.local.rules"
 _SEGMENT = re.compile(r"(?:\\.|[^\\/])*", re.DOTALL)
 _FLAG = re.compile(r"[LU]?")
-_NAMED_GROUP = re.compile(r"(?<!\\)\(\?<([A-Za-z][A-Za-z0-9]*)>")
 _KERBEROS_RULE = re.compile(
     r"DEFAULT|RULE:\[(?P<count>\d*):(?P<format>[^\]]*)\](?:\((?P<match>[^)]*)\))?"
     r"(?:s/(?P<from>[^/]*)/(?P<to>[^/]*)/(?P<all>g)?)?(?:/?(?P<case>[LU]))?"
@@ -35,16 +36,34 @@ class NoRuleError(OttlaError):
 class _Rule:
     """A rule; without a pattern it is DEFAULT, and leaves a name as it is."""
 
-    pattern: re.Pattern[str] | None
+    pattern: JavaPattern | None
     replacement: str = ""
     case: str = ""
 
     def apply(self, name: str) -> str | None:
         if self.pattern is None:
             return name
-        if self.pattern.fullmatch(name) is None:
+        if not _matches(self.pattern, name):
             return None
-        return _in_case(self.pattern.sub(lambda found: _expanded(self.replacement, found), name), self.case)
+        return _in_case(_replaced(self.pattern, self.replacement, name, every=True), self.case)
+
+
+def _matches(pattern: JavaPattern, name: str) -> bool:
+    try:
+        return pattern.fullmatch(name) is not None
+    except PatternError as error:
+        raise NoRuleError(str(error)) from error
+
+
+def _replaced(pattern: JavaPattern, replacement: str, name: str, *, every: bool) -> str:
+    parts, at = [], 0
+    try:
+        for found in islice(pattern.finditer(name), None if every else 1):
+            parts += [name[at : found.start()], _expanded(replacement, found)]
+            at = found.end()
+    except PatternError as error:
+        raise NoRuleError(str(error)) from error
+    return "".join([*parts, name[at:]])
 
 
 def _in_case(name: str, case: str) -> str:
@@ -107,10 +126,10 @@ def _segment(text: str, at: int) -> tuple[str, int]:
     return found[0], found.end() + 1
 
 
-def _compiled(pattern: str, key: str = SSL_RULES) -> re.Pattern[str]:
+def _compiled(pattern: str, key: str = SSL_RULES) -> JavaPattern:
     try:
-        return re.compile(_NAMED_GROUP.sub(r"(?P<\1>", pattern))
-    except re.error as error:
+        return compile_java(pattern)
+    except PatternError as error:
         raise _wrong(key, pattern, f"Invalid rule: the pattern `{pattern}` cannot be read: {error}") from error
 
 
@@ -118,7 +137,7 @@ def _wrong(key: str, value: str, message: str) -> ConfigError:
     return ConfigError(key, value, message, f"{key}: {message}")
 
 
-def _expanded(replacement: str, found: re.Match[str]) -> str:
+def _expanded(replacement: str, found: Found) -> str:
     """Return a replacement as Java expands it: `$n` is a group, or itself where there is none; `\\` takes what follows."""
     out: list[str] = []
     at = 0
@@ -136,7 +155,7 @@ def _expanded(replacement: str, found: re.Match[str]) -> str:
     return "".join(out)
 
 
-def _group(replacement: str, at: int, found: re.Match[str]) -> tuple[str, int]:
+def _group(replacement: str, at: int, found: Found) -> tuple[str, int]:
     """Return the group whose number begins here, of as many digits as there is a group for, and where it ends."""
     end = at
     while end < len(replacement) and replacement[end] in "0123456789":
@@ -186,10 +205,10 @@ def _kerberos_rule(text: str, realm: str) -> Callable[[list[str]], str | None]:
         if len(parts) - 1 != count:
             return None
         name = _DOLLAR.sub(lambda number: _part(number[1], parts, text), form)
-        if match is not None and match.fullmatch(name) is None:
+        if match is not None and not _matches(match, name):
             return None
         if source is not None:
-            name = source.sub(lambda each: _expanded(to, each), name, count=0 if every else 1)
+            name = _replaced(source, to, name, every=bool(every))
         if "/" in name or "@" in name:
             raise NoRuleError(f"Non-simple name {name} after auth_to_local rule {text}")
         return _in_case(name, case)

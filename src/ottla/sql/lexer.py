@@ -6,6 +6,7 @@ Keywords and plain names are told apart by the parser, since many words are both
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,8 +14,7 @@ from ottla.sql.errors import ParseError
 
 Kind = Literal["word", "digits", "quoted", "string", "integer", "decimal", "float", "variable", "symbol", "end", "bad"]
 
-_TOKEN = re.compile(
-    r"""
+_TOKENS = r"""
     (?P<blank>[ \r\n\t]+|--[^\n]*\n?|/\*.*?\*/)
     |(?P<string>'(?:[^']|'')*')
     |(?P<float>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][+-]?[0-9]+(?![A-Za-z0-9_@]))
@@ -26,9 +26,10 @@ _TOKEN = re.compile(
     |(?P<variable>\$\{[A-Za-z_][A-Za-z0-9_@]*\})
     |(?P<symbol><>|!=|<=|>=|\|\||:=|->|=>|[-=<>+*/%()\[\],.;])
     |(?P<bad>.)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+"""
+_TOKEN = re.compile(_TOKENS, re.VERBOSE | re.DOTALL)
+_TOKEN_BEHIND_COMMENTS = re.compile(_TOKENS.replace(r"|/\*.*?\*/", ""), re.VERBOSE | re.DOTALL)
+"""Where no comment ends any more: an end would be looked for from every begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def tokens(text: str) -> list[Token]:
     """
     found: list[Token] = []
     line, line_start = 1, 0
-    for match in _TOKEN.finditer(text):
+    for match in _matches(text):
         kind = match.lastgroup or "bad"
         piece = match.group()
         if kind != "blank":
@@ -70,6 +71,15 @@ def tokens(text: str) -> list[Token]:
             line_start = match.start() + piece.rindex("\n") + 1
     found.append(Token("end", "<EOF>", "<EOF>", line, len(text) - line_start + 1, len(text), len(text)))
     return found
+
+
+def _matches(text: str) -> Iterator[re.Match[str]]:
+    at, last = 0, text.rfind("*/")
+    while at < len(text):
+        match = (_TOKEN if at + 2 <= last else _TOKEN_BEHIND_COMMENTS).match(text, at)
+        assert match is not None, "any character is a token, if a bad one"
+        yield match
+        at = match.end()
 
 
 def _unreadable(token: Token) -> ParseError:

@@ -37,7 +37,7 @@ from ottla.sql_server.positions import Positions, position_of
 from ottla.sql_server.reading import Learn, TopicReader
 from ottla.sql_server.settings import ServerSettings
 from ottla.sql_server.tables import FollowedTable, Stored
-from ottla.sql_server.turns import in_turn
+from ottla.sql_server.turns import TURN_SECONDS_MAX, in_turn
 from ottla.streams import Record
 
 __all__ = ["BATCH", "PullAnswer", "Pulling"]
@@ -181,16 +181,7 @@ class Pulling:
 
     async def _in_turns(self, rows: Iterator[Row | None]) -> AsyncGenerator[list[Row], None]:
         with self._counted():
-            batch: list[Row] = []
-            for row in rows:
-                if row is not None:
-                    batch.append(row)
-                if len(batch) >= BATCH:
-                    yield batch
-                    batch = []
-                if row is None or not batch:
-                    await asyncio.sleep(0)
-            if batch:
+            async for batch in _batches(rows):
                 yield batch
 
     @contextmanager
@@ -213,14 +204,7 @@ class Pulling:
 
     async def _rows(self, table: FollowedTable, query: PullQuery) -> AsyncGenerator[list[Row], None]:
         with self._counted(), table.used():
-            batch: list[Row] = []
-            for row in query.rows(self._bounded(table.found(query.wanted), query)):
-                batch.append(row)
-                if len(batch) >= BATCH:
-                    yield batch
-                    batch = []
-                    await asyncio.sleep(0)
-            if batch:
+            async for batch in _batches(query.turns(self._bounded(table.found(query.wanted), query))):
                 yield batch
 
     def _bounded(self, rows: Iterator[Row], query: PullQuery) -> Iterator[Row]:
@@ -299,13 +283,33 @@ class Pulling:
                     before = [
                         each for each in records if each.offset < ends[TopicPartition(each.topic, each.partition)]
                     ]
-                    rows = list(query.rows(_stream_rows(before, query)))
-                    rows = rows if left is None else rows[:left]
-                    left = None if left is None else left - len(rows)
-                    if rows:
-                        yield rows
+                    async for batch in _batches(query.turns(_stream_rows(before, query))):
+                        rows = batch if left is None else batch[:left]
+                        left = None if left is None else left - len(rows)
+                        if rows:
+                            yield rows
+                        if left == 0:
+                            break
             finally:
                 await reader.close()
+
+
+async def _batches(rows: Iterator[Row | None]) -> AsyncGenerator[list[Row], None]:
+    """Rows in batches; the loop gets a turn after each, and after every so much time that brings none."""
+    batch: list[Row] = []
+    turn_s = time.monotonic()
+    for row in rows:
+        if row is not None:
+            batch.append(row)
+        is_full = len(batch) >= BATCH
+        if is_full:
+            yield batch
+            batch = []
+        if is_full or time.monotonic() - turn_s > TURN_SECONDS_MAX:
+            await asyncio.sleep(0)
+            turn_s = time.monotonic()
+    if batch:
+        yield batch
 
 
 class _Reading:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -22,6 +23,7 @@ from ottla.sql_server.processing_log import ProcessingLog, log_of
 from ottla.sql_server.reading import Learn, TopicReader
 from ottla.sql_server.session_properties import of_streams
 from ottla.sql_server.settings import ServerSettings
+from ottla.sql_server.turns import TURN_SECONDS_MAX
 from ottla.streams import Record
 
 __all__ = ["PushQuery", "Pushing"]
@@ -112,17 +114,22 @@ class Pushing:
             while not query.closing.is_set():
                 records = _merged(await reader.read(WAIT_MS))
                 batch: list[Row] = []
-                for row in task.rows(records):
-                    batch.append(row)
-                    query.rows += 1
-                    self.rows += 1
-                    if query.rows == limit:
-                        yield batch
-                        query.reached_limit = True
-                        return
-                    if len(batch) >= BATCH:
-                        yield batch
-                        batch = []
+                turn_s = time.monotonic()
+                for record in records:
+                    for row in task.rows((record,)):
+                        batch.append(row)
+                        query.rows += 1
+                        self.rows += 1
+                        if query.rows == limit:
+                            yield batch
+                            query.reached_limit = True
+                            return
+                        if len(batch) >= BATCH:
+                            yield batch
+                            batch = []
+                    if time.monotonic() - turn_s > TURN_SECONDS_MAX:
+                        await asyncio.sleep(0)
+                        turn_s = time.monotonic()
                 if batch:
                     yield batch
         finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import uuid
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import Any
 
 from ottla.base import KafkaError, OttlaError
 from ottla.client import Client, Limits, client_network
+from ottla.java import PatternError, compile_java
 from ottla.sql import SqlError, parse_statement, split_statements
 from ottla.sql.commands import (
     Applied,
@@ -286,8 +286,8 @@ class SqlServer:
     async def terminate(self, patterns: list[str]) -> None:
         """End every query, and delete the topics of results that match, and the command topic; raises SqlError."""
         try:
-            wanted = [re.compile(each) for each in patterns]
-        except re.error as error:
+            wanted = [compile_java(each) for each in patterns]
+        except PatternError as error:
             raise SqlError(f"Invalid pattern: {error}") from None
         state = self.state
         topics = {each.sink.topic for each in state.queries.values()}

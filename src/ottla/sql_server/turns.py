@@ -8,9 +8,11 @@ from typing import TypeVar
 
 from ottla.sql import SqlError
 
-__all__ = ["TOO_LARGE", "in_turn"]
+__all__ = ["TOO_LARGE", "TURN_SECONDS_MAX", "in_turn"]
 
 T = TypeVar("T")
+TURN_SECONDS_MAX = 0.01
+"""Of work over rows on the loop, before others get a turn."""
 LONG = 16_000
 """Characters of a text from which on it is read in a thread."""
 TOO_LARGE = (

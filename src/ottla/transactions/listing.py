@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
-from typing import Any
-
-import re2
 
 from ottla.base import ErrorCode, KafkaError
+from ottla.java import PatternError, Re2Pattern, compile_re2
 from ottla.transactions.transaction import Status, Transaction
 from ottla.wire.messages.describe_transactions import TopicData, TransactionState
 from ottla.wire.messages.list_transactions import ListTransactionsRequest
@@ -16,7 +13,6 @@ from ottla.wire.messages.list_transactions import TransactionState as ListedStat
 
 __all__ = ["describe", "list_transactions", "unknown_states"]
 
-_PATTERNS_KEPT = 64
 _BY_TITLE = {status.title: status for status in Status}
 
 
@@ -51,7 +47,7 @@ def list_transactions(found: Iterable[Transaction], request: ListTransactionsReq
     """Return what the filters let through; raises KafkaError INVALID_REGULAR_EXPRESSION for a pattern that is none."""
     states = set(request.state_filters)
     producer_ids = set(request.producer_id_filters)
-    matches = _compiled(request.transactional_id_pattern).fullmatch if request.transactional_id_pattern else None
+    matches = _compiled(request.transactional_id_pattern).matches if request.transactional_id_pattern else None
     duration_ms = request.duration_filter
     return [
         ListedState(
@@ -67,14 +63,11 @@ def list_transactions(found: Iterable[Transaction], request: ListTransactionsReq
     ]
 
 
-@lru_cache(_PATTERNS_KEPT)
-def _compiled(pattern: str) -> Any:
-    options = re2.Options()
-    options.log_errors = False
+def _compiled(pattern: str) -> Re2Pattern:
     try:
-        return re2.compile(pattern, options)
-    except re2.error as error:
+        return compile_re2(pattern)
+    except PatternError as error:
         raise KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"TransactionalIdPattern {pattern!r} is not a regular expression of RE2",
+            f"TransactionalIdPattern {pattern[:200]!r} is not a regular expression of RE2: {error}",
         ) from error

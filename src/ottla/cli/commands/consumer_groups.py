@@ -5,7 +5,6 @@ Where something fails the exit code is 1; Kafka's own tool ends most of its fail
 
 from __future__ import annotations
 
-import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -50,8 +49,6 @@ REFUSAL_ORDER = (
     *("to-offset", "to-datetime", "by-duration", "to-earliest", "to-latest", "to-current", "shift-by", "from-file"),
 )
 """In which order Kafka's tool finds scenarios that do not go together."""
-NOT_RE2 = re.compile(r"\(\?(<?[=!]|P=|\()|\\[1-9]|[*+?}]\+")
-"""What Python's expressions have and RE2, which brokers use, has not: looking around, referring back, possession."""
 
 
 def main(argv: list[str]) -> int:
@@ -322,12 +319,12 @@ def show_deletion(args: Namespace, result: OffsetDeletionResult, rows: list[dict
 
 def validate_regex(text: str) -> int:
     """Say whether an expression is one that subscriptions may use; Kafka's tool ends with 0 in either case."""
+    from ottla.java import PatternError, compile_re2
+
     reason = None
     try:
-        re.compile(text)
-    except re.error as error:
+        compile_re2(text)
+    except PatternError as error:
         reason = str(error)
-    if reason is None and (match := NOT_RE2.search(text)):
-        reason = f"RE2 does not support {match[0]}"
     print(f"The regular expression `{text}` is {'valid' if reason is None else f'invalid: {reason}'}.")
     return 0

@@ -18,7 +18,7 @@ _quoted: Callable[[str], str] = json.encoder.encode_basestring
 _SPECIAL = re.compile("[\x00-\x1f\U00010000-\U0010ffff]")
 _ESCAPES = re.compile("\\\\(?:u00[0-9a-f]{2}|.)|[\U00010000-\U0010ffff]")
 _BLANK = " \t\r\n"
-_NUMBER_WITH_ZEROS = re.compile(r'("(?:[^"\\]|\\.)*")|(?<![\w.+])(-?)0+(?=\d)', re.DOTALL)
+_NUMBER_WITH_ZEROS = re.compile(r'("(?:[^"\\]++|\\.)*+(?:"|\\?\Z))|(?<![\w.+])(-?)0+(?=\d)', re.DOTALL)
 _MALFORMED = "Converting byte[] to Kafka Connect data failed due to serialization error: "
 
 

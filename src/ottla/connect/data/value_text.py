@@ -86,7 +86,7 @@ def parse_moment(text: str) -> SchemaAndValue | None:
 
 def parse_decimal(text: str) -> Decimal | None:
     """Return the decimal of a text as Java's BigDecimal reads it, or None where it reads none."""
-    if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,10})?", text, re.ASCII):
+    if not re.fullmatch(r"[+-]?(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d{1,10})?", text, re.ASCII):
         return None
     try:
         return Decimal(text)

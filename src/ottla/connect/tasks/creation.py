@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ottla.base import ConfigError, ErrorCode, KafkaError
 from ottla.client import NewTopic, create_topics
-from ottla.connect import ConnectError, compile_java
+from ottla.connect import ConnectError, JavaPattern, PatternError, compile_java
 from ottla.connect.tasks.settings import integer, names
 from ottla.connect.tasks.task_client import TaskClient
 
@@ -43,10 +42,10 @@ class CreationGroup:
     """Which topics are made how."""
 
     name: str
-    included: re.Pattern[str] | None
+    included: JavaPattern | None
     """None for the group of all topics that no other is for."""
 
-    excluded: re.Pattern[str] | None
+    excluded: JavaPattern | None
     partitions: int
     replication: int
     configs: Mapping[str, str]
@@ -100,10 +99,10 @@ def _count(props: Mapping[str, str | None], key: str, default: int) -> int:
     return found
 
 
-def _any_of(props: Mapping[str, str | None], key: str) -> re.Pattern[str]:
+def _any_of(props: Mapping[str, str | None], key: str) -> JavaPattern:
     try:
         return compile_java("|".join(names(props, key)))
-    except re.error as error:
+    except PatternError as error:
         raise ConfigError(key, props.get(key), f"regular expressions are expected ({error})") from error
 
 

@@ -7,7 +7,6 @@ told their names.
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -22,6 +21,7 @@ from ottla.client import librdkafka_security
 from ottla.connect import ConnectError
 from ottla.connect.tasks.settings import ConsumerSettings
 from ottla.connect.tasks.task_client import TaskClient
+from ottla.java import JavaPattern
 
 __all__ = ["Member"]
 
@@ -71,7 +71,7 @@ class Member:
         )
         self._refresh_ms = int(settings.member.get("topic.metadata.refresh.interval.ms", REFRESH_MS_DEFAULT))
         self._error: BaseException | None = None
-        self._pattern: re.Pattern[str] | None = None
+        self._pattern: JavaPattern | None = None
         self._topics: list[str] = []
         self._look_again = 0.0
         self._consumer = Consumer(
@@ -94,7 +94,7 @@ class Member:
 
     # -- what it reads
 
-    def subscribe(self, topics: Sequence[str], pattern: re.Pattern[str] | None) -> None:
+    def subscribe(self, topics: Sequence[str], pattern: JavaPattern | None) -> None:
         """Read topics by name or by pattern."""
         self._pattern = pattern
         if pattern is None:

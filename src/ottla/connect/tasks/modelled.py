@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -14,6 +13,7 @@ from ottla.connect.tasks.model_client import ModelLoop, ModelTaskClient
 from ottla.connect.tasks.reach import Reach
 from ottla.connect.tasks.run import run_task
 from ottla.connect.tasks.stopper import TaskStopper
+from ottla.java import JavaPattern
 
 __all__ = ["run_on_model"]
 
@@ -40,7 +40,7 @@ class ModelMember:
         self._mine: list[TopicPartition] = []
         self._waiting: list[TopicPartition] = []
 
-    def subscribe(self, topics: Sequence[str], pattern: re.Pattern[str] | None) -> None:
+    def subscribe(self, topics: Sequence[str], pattern: JavaPattern | None) -> None:
         """See `Member`."""
         names = [each for each in self._cluster.topics if each in topics or (pattern and pattern.fullmatch(each))]
         self._waiting = [each for each in self._cluster.logs if each.topic in names]

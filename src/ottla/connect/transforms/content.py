@@ -397,5 +397,8 @@ class RegexRouter(ConfiguredPlugin):
         """See `Transformation`; a replacement that names no group raises IllegalArgumentError, as in Kafka."""
         if record.topic is None or not self._regex.fullmatch(record.topic):
             return record
-        make = replacement_of(self._replacement, self._regex.groups)
-        return record.replace(topic=self._regex.sub(make, record.topic, count=1))
+        make = replacement_of(self._replacement, self._regex)
+        found = self._regex.search(record.topic)
+        assert found is not None
+        topic = record.topic
+        return record.replace(topic=topic[: found.start()] + make(found) + topic[found.end() :])

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
-from ottla.connect import ConnectError, compile_java
+from ottla.connect import ConnectError, JavaPattern, PatternError, compile_java
 from ottla.connect.data import SchemaBuilder
 from ottla.connectors.cdc.column_kinds import ColumnKind
 
@@ -50,7 +50,7 @@ class ColumnRule:
     """One setting: whose names match, and what becomes of them. `length` is a mask's, or of what is left; 0 of a hash."""
 
     name: str
-    patterns: Sequence[re.Pattern[str]]
+    patterns: Sequence[JavaPattern]
     kind: str
     length: int = 0
     algorithm: str = ""
@@ -127,10 +127,10 @@ def column_rules(props: Mapping[str, Any]) -> list[ColumnRule]:
     return [rule for _, rule in sorted(found, key=lambda each: each[0])]
 
 
-def _patterns(name: str, text: str) -> list[re.Pattern[str]]:
+def _patterns(name: str, text: str) -> list[JavaPattern]:
     try:
         found = [compile_java(f"(?i){each.strip()}") for each in re.split(r"(?<!\\),", text) if each.strip()]
-    except (re.error, ValueError) as error:
+    except PatternError as error:
         raise ConnectError(f"{name}: {text!r} are no regular expressions: {error}") from error
     if not found:
         raise ConnectError(f"{name} names no columns: regular expressions of schema.table.column, between commas")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ottla.config import ConfigType
-from ottla.connect import REQUIRED, ConfigDef, Importance, compile_java, validators
+from ottla.connect import REQUIRED, ConfigDef, Importance, JavaPattern, compile_java, validators
 from ottla.connectors.cdc.catalog import TableId
 from ottla.connectors.cdc.column_kinds import KindSettings
 
@@ -277,7 +277,7 @@ def topic_name(*parts_: str, delimiter: str = ".") -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "_", delimiter.join(parts_))
 
 
-def key_columns(text: str | None) -> list[tuple[re.Pattern[str], tuple[str, ...]]]:
+def key_columns(text: str | None) -> list[tuple[JavaPattern, tuple[str, ...]]]:
     """Return the tables' patterns of `message.key.columns`, each with its columns."""
     found = []
     for each in (text or "").split(";"):

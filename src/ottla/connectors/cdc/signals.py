@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ottla.connect import ConnectError, DataError, compile_java
+from ottla.connect import ConnectError, DataError, PatternError, compile_java
 
 __all__ = ["CHANNELS", "KAFKA_OFFSET", "KEPT", "FileChannel", "KafkaChannel", "Request", "Signal", "requests_of"]
 
@@ -112,7 +111,7 @@ def _is(name: Any, table: str) -> bool:
         return True
     try:
         return compile_java(f"(?i){text}").fullmatch(table) is not None
-    except (re.error, ValueError, OverflowError, RecursionError):
+    except PatternError:
         return False
 
 

@@ -5,12 +5,11 @@ Lengths and scales are those that PostgreSQL's JDBC driver says, which Debezium 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.connect import compile_java
+from ottla.connect import JavaPattern, compile_java
 from ottla.connectors.cdc.catalog import CatalogColumn, TableId
 from ottla.connectors.cdc.column_kinds import ColumnType
 
@@ -31,8 +30,8 @@ _CLOCKS: Final[Mapping[int, int]] = {1083: 8, 1266: 14, 1114: 22, 1184: 28}
 class SourceTypes:
     """Which columns are told, by their names or by their types' names."""
 
-    _columns: Sequence[re.Pattern[str]]
-    _types: Sequence[re.Pattern[str]]
+    _columns: Sequence[JavaPattern]
+    _types: Sequence[JavaPattern]
 
     @classmethod
     def of(cls, columns: Sequence[str], types: Sequence[str]) -> SourceTypes:

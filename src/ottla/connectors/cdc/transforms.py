@@ -17,6 +17,7 @@ from ottla.connect import (
     DataError,
     Header,
     Importance,
+    JavaPattern,
     Schema,
     SchemaType,
     compile_java,
@@ -32,6 +33,7 @@ from ottla.connect.data import (
     SchemaBuilder,
     Struct,
 )
+from ottla.java import Found
 
 __all__ = ["EventRouter", "ExtractNewRecordState"]
 
@@ -265,12 +267,12 @@ class EventRouter(ConfiguredPlugin):
         return self._topic(found)
 
 
-def _replacement(text: str, regex: re.Pattern[str]) -> Callable[[re.Match[str]], str]:
+def _replacement(text: str, regex: JavaPattern) -> Callable[[Found], str]:
     """Return what makes the topic of a match; raises ConfigError for a group that there is not."""
     try:
         if unknown := set(re.findall(r"\$\{(\w+)\}", text)) - regex.groupindex.keys():
             raise DataError(f"No group with name {{{min(unknown)}}}")
-        return replacement_of(text, regex.groups)
+        return replacement_of(text, regex)
     except DataError as error:
         raise ConfigError("route.topic.replacement", text, str(error)) from error
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from ottla.connectors.files.followed import Waits
 from ottla.connectors.files.followed_log import Following
 from ottla.connectors.files.framing import Framing
 from ottla.connectors.files.names import ROTATED, Names
+from ottla.java import JavaPattern, PatternError, compile_java
 
 __all__ = ["ABOUT", "CONFIG_DEF", "FolderSettings", "settings_of", "validated"]
 
@@ -30,8 +30,8 @@ def _regex(name: str, value: Any) -> None:
     if not value:
         return
     try:
-        re.compile(value)
-    except re.error as error:
+        compile_java(value)
+    except PatternError as error:
         raise validators.invalid(name, value, f"it is no regular expression: {error}") from error
 
 
@@ -163,7 +163,7 @@ class FolderSettings:
     finished_folder: str | None
     finished_after: float
     key: str
-    key_pattern: re.Pattern[str] | None
+    key_pattern: JavaPattern | None
     fields: tuple[str, ...]
     headers: tuple[str, ...]
     number: int
@@ -200,7 +200,7 @@ def settings_of(props: Mapping[str, str]) -> FolderSettings:
         finished_folder=values["finished.folder"],
         finished_after=seconds["finished.after.ms"],
         key=values["key"],
-        key_pattern=re.compile(values["key.pattern"]) if values["key"] == "pattern" else None,
+        key_pattern=compile_java(values["key.pattern"]) if values["key"] == "pattern" else None,
         fields=tuple(values["value.fields"]),
         headers=tuple(values["headers"]),
         number=values[NUMBER],
@@ -222,8 +222,8 @@ def _framing(values: Mapping[str, Any]) -> Framing:
         errors="strict" if values["encoding.errors"] == "fail" else "replace",
         bytes_max=values["record.bytes.max"],
         too_long=values["record.too.long"],
-        start=re.compile(start) if start else None,
-        further=re.compile(further) if further else None,
+        start=compile_java(start) if start else None,
+        further=compile_java(further) if further else None,
         lines_max=values["multiline.lines.max"],
     )
 

@@ -7,7 +7,6 @@ all there is to say.
 from __future__ import annotations
 
 import codecs
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.connect import ConnectError
 from ottla.connect import data as connect_data
 from ottla.connectors.files.lines import cut
+from ottla.java import JavaPattern
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,10 +41,10 @@ class Framing:
     too_long: str = "split"
     """What becomes of longer ones: `split`, `truncate`, `fail`."""
 
-    start: re.Pattern[str] | None = None
+    start: JavaPattern | None = None
     """Found in the first line of each event."""
 
-    further: re.Pattern[str] | None = None
+    further: JavaPattern | None = None
     """Found in each line of an event but the first."""
 
     lines_max: int = 500

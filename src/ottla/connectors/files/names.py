@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from ottla.connect import compile_java
+
 __all__ = ["PACKED", "ROTATED", "FoundFile", "Names", "is_packed"]
 
 PACKED = (".gz", ".bz2", ".xz")
@@ -70,7 +72,7 @@ class Names:
     def __init__(self, paths: Sequence[str], exclude: Sequence[str], rotated: str, *, symlinks: bool) -> None:
         self._patterns = [_pattern(each) for each in paths]
         self._exclude = list(exclude)
-        self._rotated = re.compile(rotated) if rotated else None
+        self._rotated = compile_java(rotated) if rotated else None
         self._symlinks = symlinks
 
     def log_of(self, path: str) -> str:
@@ -80,7 +82,7 @@ class Names:
         folder, name = os.path.split(path)
         for suffix in PACKED:
             name = name.removesuffix(suffix)
-        return os.path.join(folder, self._rotated.sub("", name) or name)
+        return os.path.join(folder, self._rotated.sub(lambda found: "", name) or name)
 
     def logs(self, known: Iterable[str] = ()) -> dict[str, list[FoundFile]]:
         """Return every log that the patterns ask for, or that is known, with its files, the oldest first."""

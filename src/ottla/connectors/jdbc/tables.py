@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from ottla.base import ConfigError
 from ottla.connect import ConnectError
 from ottla.connectors.jdbc.column_types import Column, TypeMapping
 from ottla.connectors.jdbc.dialects import Dialect
+from ottla.java import Wildcards, compile_java
 
 __all__ = ["TableName", "TableShape", "duplicated", "matching_tables", "reflected"]
 
@@ -65,8 +65,8 @@ def matching_tables(connection: Connection, dialect: Dialect, settings: Mapping[
 def _schemas(inspector: sa.Inspector, dialect: Dialect, pattern: str | None) -> list[str | None]:
     if not pattern:
         return [dialect.default_schema(inspector)]
-    wanted = re.compile("".join({"%": ".*", "_": "."}.get(each, re.escape(each)) for each in pattern), re.DOTALL)
-    return [each for each in dialect.user_schemas(inspector) if each is None or wanted.fullmatch(each)]
+    wanted = Wildcards(pattern)
+    return [each for each in dialect.user_schemas(inspector) if each is None or wanted.matches(each)]
 
 
 def _is_meant(name: TableName, settings: Mapping[str, Any]) -> bool:
@@ -79,7 +79,7 @@ def _is_meant(name: TableName, settings: Mapping[str, Any]) -> bool:
 
 
 def _matches(names: Iterable[str], expressions: Iterable[str]) -> bool:
-    return any(re.fullmatch(each, name) for each in expressions for name in names)
+    return any(compile_java(each).fullmatch(name) for each in expressions for name in names)
 
 
 def duplicated(names: Iterable[TableName]) -> list[TableName]:

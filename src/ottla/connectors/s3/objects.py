@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any
 
 from ottla.connectors.s3.client import expecting
 from ottla.connectors.storage import FileName, Names, Part
+from ottla.java import JavaPattern
 
 __all__ = ["Found", "Layout", "Prefix", "ReadObject", "SinkLayout", "listed", "mine", "settled"]
 
@@ -121,7 +121,7 @@ def _object_of(name: FileName) -> ReadObject:
 class Prefix(Layout):
     """Any names under a prefix; the first expression that finds itself in a name says which topic it is for."""
 
-    def __init__(self, prefix: str, topics: list[tuple[str, re.Pattern[str]]], delimiter: str) -> None:
+    def __init__(self, prefix: str, topics: list[tuple[str, JavaPattern]], delimiter: str) -> None:
         self.prefix, self._topics, self._delimiter = prefix, topics, delimiter
 
     def arranged(self, found: Iterable[Found]) -> list[ReadObject]:

@@ -7,7 +7,6 @@ found whenever the bucket is listed.
 from __future__ import annotations
 
 import logging
-import re
 import threading
 import time
 from collections import deque
@@ -40,6 +39,7 @@ from ottla.connectors.s3.objects import Layout, Prefix, ReadObject, SinkLayout, 
 from ottla.connectors.s3.readers import GoneError, fetched, pieces, separator_of, values_of
 from ottla.connectors.s3.sink import checked_together
 from ottla.connectors.storage import Key, Part, define, file_format, format_name, format_rule, names_of
+from ottla.java import PatternError, compile_java
 
 __all__ = ["S3SourceConnector", "S3SourceTask"]
 
@@ -58,8 +58,8 @@ def _topics(name: str, value: Any) -> None:
     for each in value or ():
         topic, found, pattern = str(each).partition(":")
         try:
-            re.compile(pattern)
-        except re.error as error:
+            compile_java(pattern)
+        except PatternError as error:
             raise ConfigError(name, each, f"no regular expression stands behind the topic: {error}") from error
         if not (topic and found):
             raise ConfigError(
@@ -153,7 +153,9 @@ def _layout(settings: Mapping[str, Any]) -> Layout:
     pairs = [each.partition(":")[::2] for each in settings["topic.regex.list"]]
     delimiter = settings["directory.delim"]
     prefix = settings["topics.dir"].strip(delimiter)
-    return Prefix(prefix + delimiter if prefix else "", [(topic, re.compile(text)) for topic, text in pairs], delimiter)
+    return Prefix(
+        prefix + delimiter if prefix else "", [(topic, compile_java(text)) for topic, text in pairs], delimiter
+    )
 
 
 Row = tuple[tuple[Schema | None, Any], tuple[Schema | None, Any], tuple[Header, ...]]

@@ -7,12 +7,10 @@ name, whatever the expression.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
-from typing import Any, NamedTuple
-
-import re2
+from typing import NamedTuple
 
 from ottla.base import ErrorCode, KafkaError
+from ottla.java import PatternError, compile_re2
 
 __all__ = ["REFRESH_MS_MIN", "ResolvedRegex", "check_regex", "resolve"]
 
@@ -20,7 +18,6 @@ REFRESH_MS_MIN = 10_000
 """Expressions of a group are looked up again in a changed cluster at most this often."""
 LENGTH_MAX = 32_768
 """Characters of an expression: a list of a thousand topics fits."""
-_COMPILED_MAX = 256
 
 
 class ResolvedRegex(NamedTuple):
@@ -31,20 +28,6 @@ class ResolvedRegex(NamedTuple):
     timestamp_ms: int = -1
 
 
-def _options() -> Any:
-    options = re2.Options()
-    options.log_errors = False
-    return options
-
-
-_OPTIONS = _options()
-
-
-@lru_cache(_COMPILED_MAX)
-def _compiled(pattern: str) -> Any:
-    return re2.compile(pattern, _OPTIONS)
-
-
 def check_regex(pattern: str) -> None:
     """Raise KafkaError INVALID_REGULAR_EXPRESSION for what RE2 does not accept, naming the expression and the reason."""
     if len(pattern) > LENGTH_MAX:
@@ -53,13 +36,11 @@ def check_regex(pattern: str) -> None:
             f"SubscribedTopicRegex has {len(pattern)} characters; {LENGTH_MAX} are the most",
         )
     try:
-        _compiled(pattern)
-    except re2.error as error:
-        reason = error.args[0] if error.args else "it is not valid"
-        text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        compile_re2(pattern)
+    except PatternError as error:
         raise KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"SubscribedTopicRegex {pattern!r} is not a regular expression of RE2: {text}",
+            f"SubscribedTopicRegex {pattern!r} is not a regular expression of RE2: {error}",
         ) from error
 
 
@@ -68,8 +49,8 @@ def resolve(
 ) -> ResolvedRegex:
     """Return the topics whose whole name matches and of which the asker may know."""
     try:
-        matches = _compiled(pattern).fullmatch
-    except re2.error:  # what an older broker accepted and this one does not stands for no topic
+        matches = compile_re2(pattern).matches
+    except PatternError:  # what an older broker accepted and this one does not stands for no topic
         return ResolvedRegex(frozenset(), version, now_ms)
     found = frozenset(name for name in names if matches(name) and may_describe(name))
     return ResolvedRegex(found, version, now_ms)

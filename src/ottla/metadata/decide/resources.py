@@ -17,6 +17,7 @@ from ottla.config import (
     validate_broker_configs,
     validate_topic_configs,
 )
+from ottla.java import PatternError, compile_java
 from ottla.metadata.decide.names import validate_topic_name
 from ottla.metadata.image import ConfigResource, Image, ResourceType
 
@@ -165,6 +166,6 @@ def _validate_selectors(text: str) -> None:
         if not equals or selector not in CLIENT_SELECTORS:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {pair}")
         try:
-            re.compile(pattern)
-        except re.error as error:
+            compile_java(pattern)
+        except PatternError as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {pair}") from error

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from ottla.config import placeholders
 from ottla.connect import ConnectError
+from ottla.java import PatternError, compile_java
 
 __all__ = ["ALLOWED", "refuse_placeholders"]
 
@@ -37,6 +38,6 @@ def refuse_placeholders(config: Mapping[str, str | None], worker: Mapping[str, s
 
 def _matches(pattern: str, named: str) -> bool:
     try:
-        return re.fullmatch(pattern, named) is not None
-    except re.error as error:
+        return compile_java(pattern).fullmatch(named) is not None
+    except PatternError as error:
         raise ConnectError(f"{ALLOWED}: {pattern} is no regular expression: {error}") from error

@@ -6,7 +6,6 @@ What `TopologyTestDriver` puts in the place of a cluster. Whoever owns the folde
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
+
+from ottla.java import compile_java
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -84,7 +85,7 @@ class LocalTopics:
     def read(self, spark: SparkSession, wanted: TopicRead) -> DataFrame:
         """Return topics' records as a stream, from their beginning."""
         topics = (
-            sorted(name for name in self.names if re.fullmatch(wanted.pattern, name))
+            sorted(name for name in self.names if compile_java(wanted.pattern).fullmatch(name))
             if wanted.pattern is not None
             else wanted.topics
         )

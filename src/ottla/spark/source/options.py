@@ -6,13 +6,13 @@ Names are case-insensitive, as all of Spark's. A wrong option raises ConfigError
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from ottla.base import ConfigError, TopicPartition
 from ottla.client import Address, Isolation, parse_bootstrap
+from ottla.java import PatternError, compile_java
 from ottla.wire import Codec
 
 __all__ = ["Connecting", "OffsetChoice", "ReadOptions", "Subscription", "WriteOptions", "read_options", "write_options"]
@@ -217,8 +217,8 @@ def _subscription(given: Mapping[str, str]) -> Subscription:
     if chosen == ["assign"]:
         return Subscription(assigned=_assigned(value))
     try:
-        re.compile(value)
-    except re.error as error:
+        compile_java(value)
+    except PatternError as error:
         raise ConfigError("subscribePattern", value, f"a regular expression is expected ({error})") from error
     if not value.strip():
         raise ConfigError("subscribePattern", value, "a regular expression is expected")

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ottla.base import ZERO_UUID, ConfigError, ErrorCode, KafkaError, Millis, Offset, TopicPartition
 from ottla.client import EARLIEST, LATEST, BlockingClient, Cluster, Isolation, Limits
+from ottla.java import compile_java
 from ottla.spark.source.options import Connecting, OffsetChoice, ReadOptions, Subscription
 from ottla.spark.source.secured import network_of
 
@@ -101,7 +102,7 @@ def find_partitions_and_ids(
     """Return the partitions to read now, in order, and their topics' ids; raises KafkaError for an unknown topic."""
     if subscription.pattern:
         cluster = client.metadata()
-        pattern = re.compile(subscription.pattern)
+        pattern = compile_java(subscription.pattern)
         names: Iterable[str] = sorted(
             name for name, topic in cluster.topics.items() if pattern.fullmatch(name) and not topic.is_internal
         )

@@ -78,15 +78,21 @@ class PullQuery:
 
     def rows(self, found: Iterator[Row]) -> Iterator[Row]:
         """What the query makes of rows: the source's columns, pseudo columns, bounds of windowed keys."""
+        return (row for row in self.turns(found) if row is not None)
+
+    def turns(self, found: Iterator[Row]) -> Iterator[Row | None]:
+        """The same with None for each row that the condition leaves out, so that who asks can do something else."""
         if self.limit == 0:
             return
         count = 0
         for row in found:
-            if self.holds is None or self.holds(row):
-                yield self.make(row)
-                count += 1
-                if count == self.limit:
-                    return
+            if self.holds is not None and not self.holds(row):
+                yield None
+                continue
+            yield self.make(row)
+            count += 1
+            if count == self.limit:
+                return
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ Convert = Callable[[object], object]
 
 INT_BITS, LONG_BITS = 32, 64
 _WHOLE = re.compile(r"[+-]?\d+")
-_DOUBLE = re.compile(r"[+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
+_DOUBLE = re.compile(r"[+-]?(?:NaN|Infinity|(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)")
 _DATES = {"DATE": times.parse_date, "TIME": times.parse_time, "TIMESTAMP": times.parse_timestamp}
 
 

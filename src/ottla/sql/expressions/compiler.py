@@ -296,7 +296,7 @@ def _like(value: e.Expression, pattern: e.Expression, escape: str | None, scope:
         left, right = text(row), of(row)
         if left is None or right is None:
             raise _Null("null in LIKE")
-        return known(right).fullmatch(str(left)) is not None
+        return known(right)(str(left))
 
     return Compiled(BOOLEAN, evaluate)
 

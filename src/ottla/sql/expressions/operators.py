@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import operator as op
-import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from ottla.java import PatternError, Wildcards
 from ottla.sql.errors import EvaluationError, SqlError
 from ottla.sql.expressions import decimals, times
 from ottla.sql.expressions.casts import INT_BITS, LONG_BITS, cast, wrapped
@@ -176,21 +176,17 @@ def _comparing(of: SqlType, beside: SqlType) -> Callable[..., object]:
     return lambda value: value
 
 
-_ANY = "[^\n\r\x85\u2028\u2029]"
-"""What a dot of Java's matches: any character within a line."""
+def like_pattern(pattern: str, escape: str | None) -> Callable[[str], bool]:
+    """What says whether a text is like a pattern; its wildcards stand for characters of one line, as Java's dot does."""
+    try:
+        found = Wildcards(pattern, escape, in_line=True)
+    except PatternError as error:
+        raise EvaluationError(f"LIKE pattern: {error}") from None
 
+    def is_like(text: str) -> bool:
+        try:
+            return found.matches(text)
+        except PatternError as error:
+            raise EvaluationError(str(error)) from None
 
-def like_pattern(pattern: str, escape: str | None) -> re.Pattern[str]:
-    """A LIKE pattern as a regular expression."""
-    parts, escaped = [], False
-    for character in pattern:
-        if escaped or character not in ("%", "_", escape):
-            parts.append(re.escape(character))
-            escaped = False
-        elif character == escape:
-            escaped = True
-        else:
-            parts.append(f"{_ANY}*" if character == "%" else _ANY)
-    if escaped:
-        raise EvaluationError("LIKE pattern must not end with escape character")
-    return re.compile("".join(parts))
+    return is_like

@@ -13,7 +13,7 @@ _EPOCH = date(1970, 1, 1).toordinal()
 _EPOCH_AT = datetime(1970, 1, 1, tzinfo=UTC)
 _DATE = re.compile(r"([+-]?\d{4,9})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 _TIME = re.compile(r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:[.,](\d{1,9}))?)?)?")
-_OFFSET = re.compile(r"(Z|[+-]\d{2}:?\d{2}(?::?\d{2})?|\[?[A-Za-z]+(?:/[A-Za-z_]+)+\]?)$")
+_OFFSET = re.compile(r"(Z|[+-]\d{2}:?\d{2}(?::?\d{2})?|\[?(?<![A-Za-z])[A-Za-z]++(?:/[A-Za-z_]++){1,3}+\]?)$")
 
 
 def _refused(what: str, text: str) -> EvaluationError:

@@ -8,7 +8,7 @@ import unicodedata
 import uuid
 
 from ottla.sql.errors import EvaluationError
-from ottla.sql.functions.java_regex import java_pattern, matches, replaced_all
+from ottla.sql.functions.java_regex import found_in, java_pattern, matches, replaced_all
 from ottla.sql.functions.java_regex import split as split_java
 from ottla.sql.functions.registry import check_size, scalar
 
@@ -336,7 +336,7 @@ def extracted(pattern: str, text: str) -> str | None:
 @scalar("REGEXP_EXTRACT", "STRING, STRING, INTEGER -> STRING")
 def extracted_group(pattern: str, text: str, group: int) -> str | None:
     """A group of the first part of a text that matches a pattern."""
-    found = java_pattern(pattern).search(text)
+    found = found_in(pattern, text)
     return found[group] if found is not None and 0 <= group <= found.re.groups else None
 
 

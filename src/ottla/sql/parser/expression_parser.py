@@ -15,7 +15,7 @@ from ottla.sql.words import NAMES_TOO, unit_name
 _INT = range(-(2**31), 2**31)
 _LONG = range(-(2**63), 2**63)
 _NUMBERS = ("integer", "decimal", "float")
-_JAVA_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_JAVA_DECIMAL = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 
 class ExpressionParser:

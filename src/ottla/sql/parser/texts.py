@@ -21,7 +21,7 @@ LETTERS_MAX = 4 << 20
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_@]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_@]*")
 _STRING = re.compile(r"'(?:[^']|'')*'")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 
 @dataclass(frozen=True)

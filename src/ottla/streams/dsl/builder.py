@@ -17,6 +17,7 @@ from ottla.streams.errors import TopologyError
 from ottla.streams.extractors import check_extractor
 from ottla.streams.plan import operations as op
 from ottla.streams.plan.graph import Plan, Step
+from ottla.streams.plan.nodes import pattern_text
 from ottla.streams.plan.optimization import optimize
 from ottla.streams.plan.topology import Topology
 from ottla.streams.plan.topology_builder import TopologyBuilder, processor
@@ -58,7 +59,7 @@ class StreamsBuilder:
         """Read topics as a stream: one, several, or all whose names match a compiled pattern."""
         given = consumed or Consumed(key_serde, value_serde, timestamp_extractor, offset_reset, name)
         step = self._plan.names.given_or(given.name, "KSTREAM-SOURCE-")
-        pattern = topics.pattern if isinstance(topics, re.Pattern) else None
+        pattern = pattern_text(topics) if isinstance(topics, re.Pattern) else None
         names: tuple[str, ...] = () if pattern is not None else _topic_names(step, topics, more)
         _check(step, given)
         key, value = chosen(step, given.key_serde), chosen(step, given.value_serde)

@@ -174,21 +174,20 @@ def _split(arguments: list[Bound]) -> Bound:
 
 @_function("like", count=2)
 def _like(arguments: list[Bound]) -> Bound:
-    return _matched("like", arguments, lambda text: (like_pattern(text), "fullmatch"))
+    return _matched("like", arguments, like_pattern)
 
 
 @_function("rlike", "regexp_like", count=2)
 def _rlike(arguments: list[Bound]) -> Bound:
-    return _matched("rlike", arguments, lambda text: (java_pattern(text), "search"))
+    return _matched("rlike", arguments, java_pattern)
 
 
-def _matched(name: str, arguments: list[Bound], made: Callable[[str], tuple[re.Pattern[str], str]]) -> Bound:
+def _matched(name: str, arguments: list[Bound], made: Callable[[str], Callable[[str], bool]]) -> Bound:
     text, pattern = arguments
     if not pattern.is_literal or not isinstance(pattern.value, str):
         raise Refused(f"{name} with anything but a literal is not known here")
     (text,) = _texts(name, [text])
-    found, way = made(pattern.value)
-    return strict(BOOLEAN, "({1}({0}) is not None)", text, constant(getattr(found, way), Kind("pattern")))
+    return strict(BOOLEAN, "{1}({0})", text, constant(made(pattern.value), Kind("pattern")))
 
 
 # -- nulls and choices

@@ -1,23 +1,16 @@
-"""Patterns of LIKE and of Java's regular expressions as Python's, as far as the two say the same."""
+"""Patterns of LIKE and of Java's regular expressions, as far as Spark's say the same."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 
+from ottla.java import JavaPattern, PatternError, Wildcards, compile_java
 from ottla.streams.expressions.kinds import Refused
 
 __all__ = ["java_pattern", "like_pattern"]
 
-_DOT = "[^\n\r\u0085\u2028\u2029]"
-_CLASSES = {
-    "d": "[0-9]",
-    "w": "[a-zA-Z_0-9]",
-    "s": "[ \t\n\x0b\f\r]",
-    "D": "[^0-9]",
-    "W": "[^a-zA-Z_0-9]",
-    "S": "[^ \t\n\x0b\f\r]",
-}
-_INSIDE = {"d": "0-9", "w": "a-zA-Z_0-9", "s": " \t\n\x0b\f\r"}
 _TOKEN = re.compile(
     r"\\(?P<escape>.)|\[(?P<class>\^?(?:\\[dws.\-\]\[/]|[A-Za-z0-9_ ,;:=@#%/!<>.+*?$(){}|-])+)\]"
     r"|(?P<many>[*+?]|\{[0-9]{1,3}(?:,[0-9]{0,3})?\})|(?P<open>\((?:\?:)?)|(?P<close>\))|(?P<or>\|)|(?P<dot>\.)|(?P<start>\^)"
@@ -25,49 +18,48 @@ _TOKEN = re.compile(
 )
 
 
-def like_pattern(text: str) -> re.Pattern[str]:
-    """Return a LIKE pattern without escapes."""
+def like_pattern(text: str) -> Callable[[str], bool]:
+    """Return what says whether a text is like a pattern without escapes."""
     if "\\" in text:
         raise Refused(f"like with an escape ({text!r}) is not known here")
-    parts = {"%": ".*", "_": "."}
-    return re.compile("".join(parts.get(each) or re.escape(each) for each in text), re.DOTALL)
+    try:
+        return Wildcards(text).matches
+    except PatternError as problem:
+        raise Refused(f"like {text!r} is not known here ({problem})") from None
 
 
-def java_pattern(text: str) -> re.Pattern[str]:
-    """Return a regular expression of Java's; raises Refused for what Python may read otherwise.
+def java_pattern(text: str) -> Callable[[str], bool]:
+    """Return what says whether a text has a match of a regular expression of Java's; raises Refused for what is not known.
 
     Known are plain characters, classes of them, `.`, `^`, groups, alternatives and greedy repetitions.
     """
-    made, at, repeatable = [], 0, False
+    at, repeatable = 0, False
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None or (found.lastgroup == "many" and not repeatable):
             raise Refused(f"the regular expression {text!r} is not known here (at {at})")
-        made.append(_python(found))
+        _check(found)
         repeatable = found.lastgroup not in ("many", "open", "or", "start")
         at = found.end()
     try:
-        return re.compile("".join(made))
-    except re.error as problem:
+        return _Finding(compile_java(text))
+    except PatternError as problem:
         raise Refused(f"the regular expression {text!r} is not known here ({problem})") from None
 
 
-def _python(found: re.Match[str]) -> str:
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    pattern: JavaPattern
+
+    def __call__(self, text: str) -> bool:
+        return self.pattern.search(text) is not None
+
+
+def _check(found: re.Match[str]) -> None:
     kind, said = found.lastgroup, found.group()
     if kind == "escape":
         sign = found["escape"]
-        if sign in _CLASSES:
-            return _CLASSES[sign]
-        if sign.isalnum() or ord(sign) > 126:
+        if sign not in "dwsDWS" and (sign.isalnum() or ord(sign) > 126):
             raise Refused(f"\\{sign} in a regular expression is not known here")
-        return re.escape(sign)
-    if kind == "class":
-        inner = re.sub(r"\\([dws])", lambda each: _INSIDE[each[1]], found["class"])
-        if "--" in inner or re.search(r"&&|\|\||~~", inner):
-            raise Refused(f"the class {said} in a regular expression is not known here")
-        return f"[{inner}]"
-    if kind == "dot":
-        return _DOT
-    if kind == "start":
-        return r"\A"
-    return said
+    if kind == "class" and ("--" in said or re.search(r"&&|\|\||~~", said)):
+        raise Refused(f"the class {said} in a regular expression is not known here")

@@ -19,7 +19,7 @@ _WIDE = Context(prec=80)
 _DIVIDE = Context(prec=39, rounding=ROUND_HALF_UP)
 _BLANK = "".join(map(chr, (*range(33), 127)))
 _WHOLE = re.compile(r"[+-]?[0-9]+")
-_REAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?")
+_REAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?")
 _INFINITE = {"inf": math.inf, "infinity": math.inf, "nan": math.nan}
 _TRUE, _FALSE = frozenset({"t", "true", "y", "yes", "1"}), frozenset({"f", "false", "n", "no", "0"})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

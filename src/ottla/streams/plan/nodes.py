@@ -7,11 +7,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ottla.java import compile_java
+
 if TYPE_CHECKING:
     from ottla.streams.plan.operations import Operation
     from ottla.streams.serdes.basic import Serde
 
-__all__ = ["Node", "ProcessorNode", "RepartitionTopic", "SinkNode", "SourceNode", "StoreSpec"]
+__all__ = ["Node", "ProcessorNode", "RepartitionTopic", "SinkNode", "SourceNode", "StoreSpec", "pattern_text"]
+
+
+def pattern_text(pattern: re.Pattern[str]) -> str:
+    """Return a compiled pattern of topics' names as Java's, which hosts on Spark read too."""
+    flags = "".join(
+        sign for flag, sign in ((re.I, "iu"), (re.S, "s"), (re.M, "m"), (re.X, "x")) if pattern.flags & flag
+    )
+    return f"(?{flags}){pattern.pattern}" if flags else pattern.pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +41,10 @@ class SourceNode:
 
     def topics_among(self, known: Iterable[str]) -> tuple[str, ...]:
         """Return the topics that it reads: those that it names, or those of the `known` names that match, in order."""
-        pattern = self.pattern
-        return self.topics if pattern is None else tuple(each for each in sorted(known) if re.fullmatch(pattern, each))
+        if self.pattern is None:
+            return self.topics
+        pattern = compile_java(self.pattern)
+        return tuple(each for each in sorted(known) if pattern.fullmatch(each))
 
 
 @dataclass(frozen=True, slots=True)

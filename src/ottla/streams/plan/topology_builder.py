@@ -7,9 +7,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from ottla.java import PatternError, compile_java
 from ottla.streams.errors import TopologyError
 from ottla.streams.plan.names import validated
-from ottla.streams.plan.nodes import Node, ProcessorNode, RepartitionTopic, SinkNode, SourceNode, StoreSpec
+from ottla.streams.plan.nodes import (
+    Node,
+    ProcessorNode,
+    RepartitionTopic,
+    SinkNode,
+    SourceNode,
+    StoreSpec,
+    pattern_text,
+)
 from ottla.streams.plan.operations import Operation, Process
 from ottla.streams.plan.topology import Topology
 from ottla.streams.serdes.basic import Serde
@@ -49,7 +58,12 @@ class TopologyBuilder:
     ) -> TopologyBuilder:
         """Read topics, or all whose names match a pattern."""
         self._new(name)
-        text = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
+        text = pattern_text(pattern) if isinstance(pattern, re.Pattern) else pattern
+        if text is not None:
+            try:
+                compile_java(text)
+            except PatternError as error:
+                raise TopologyError(name, f"the pattern of topics cannot be used: {error}") from error
         if (not topics) == (text is None):
             raise TopologyError(name, "expected topics or a pattern")
         self._check_topics(name, topics, text)
@@ -238,9 +252,9 @@ class TopologyBuilder:
                 continue
             shared = set(topics) & set(node.topics)
             if node.pattern is not None:
-                shared |= {each for each in topics if re.fullmatch(node.pattern, each)}
+                shared |= {each for each in topics if compile_java(node.pattern).fullmatch(each)}
             if pattern is not None:
-                shared |= {each for each in node.topics if re.fullmatch(pattern, each)}
+                shared |= {each for each in node.topics if compile_java(pattern).fullmatch(each)}
             if shared:
                 raise TopologyError(
                     name, f"topic {min(shared)} is read by {node.name} already; read it once and use it twice"

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["DdlError", "Word", "Words"]
+__all__ = ["DdlError", "Word", "Words", "changes_rows"]
 
 _WORD: Final = re.compile(
     r"""(?P<space>\s+|--(?=\s|$)[^\n]*|\#[^\n]*|/\*(?![!M])(?:.*?)\*/|/\*M?!\d*|\*/)
@@ -19,6 +19,8 @@ _WORD: Final = re.compile(
     |(?P<mark>.)""",
     re.VERBOSE | re.DOTALL,
 )
+_CHANGES: Final = re.compile(r"\s*+(?:/\*(?>.*?\*/)\s*+)*+(?:INSERT|UPDATE|DELETE|REPLACE|LOAD)\b", re.I | re.S)
+"""Comments are passed over whole: who tries to end one later takes exponential time over many."""
 _ESCAPES: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 
 
@@ -132,3 +134,8 @@ def _unescaped(text: str) -> str:
         inner,
         flags=re.DOTALL,
     )
+
+
+def changes_rows(text: str) -> bool:
+    """Return whether a statement changes rows, comments before it or not."""
+    return _CHANGES.match(text) is not None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.base import Offset, TopicPartition
+from ottla.java import compile_java
 from ottla.spark.source.positions import offsets_to_json
 from ottla.spark.streams.lowering.pushed import Steps, packed_steps
 
@@ -119,6 +120,5 @@ class ClusterTopics:
     def _names(self, wanted: TopicRead) -> Sequence[str]:
         if wanted.pattern is None:
             return wanted.topics
-        import re
-
-        return [each for each in self.counts if re.fullmatch(wanted.pattern, each)]
+        pattern = compile_java(wanted.pattern)
+        return [each for each in self.counts if pattern.fullmatch(each)]

@@ -1,0 +1,1 @@
+"""java.util.regex: read into a tree (`reading`), written for an engine (`writing`), and run (`patterns`)."""
