@@ -32,7 +32,7 @@ __all__ = [
     "listed_schemas",
     "listed_subjects",
     "referenced_texts",
-    "referrer_ids",
+    "referring",
     "stored_alike",
     "using",
     "version_number",
@@ -214,9 +214,9 @@ def _has_rule(schema: StoredSchema, rule_type: str) -> bool:
     )
 
 
-def referrer_ids(state: State, subject: str, version: int, *, deleted: bool = False) -> list[int]:
-    """Return the ids of the schemas that refer to a version."""
-    return sorted({each.id for each in state.referrers(subject, version) if deleted or not each.deleted})
+def referring(state: State, subject: str, version: int, *, deleted: bool = False) -> list[StoredSchema]:
+    """Return the schemas that refer to a version."""
+    return [each for each in state.referrers(subject, version) if deleted or not each.deleted]
 
 
 def referenced_texts(

@@ -36,7 +36,7 @@ from ottla.registry.core.lookups import (
     listed_contexts,
     listed_schemas,
     listed_subjects,
-    referrer_ids,
+    referring,
     using,
     version_number,
     version_of,
@@ -57,6 +57,8 @@ OF_EVERYTHING = {
     Right.SUBJECT_COMPATIBILITY_WRITE: Right.GLOBAL_COMPATIBILITY_WRITE,
 }
 """What a configuration's or a mode's right is called where it is not a subject's."""
+SETTINGS = ("/config", "/mode")
+"""Addresses whose name may be a context or everything, and is never followed to what it is an alias of."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class Endpoint:
     summary: str
     answer: Answer
     right: Right | None = None
-    """What the caller needs on the path's subject; where the path has none, on everything. Lists look for themselves."""
+    """What the caller needs on what the path's name means: a subject, or everything. Lists look for themselves."""
     in_contexts: bool = True
     """Whether it is there for each context, too (`/contexts/.ctx/…`)."""
 
@@ -92,8 +94,8 @@ class Endpoint:
             return
         right, subject = self.right, None
         if right in OF_EVERYTHING:
-            scope = asked.scope()
-            subject = scope if "subject" in asked.request.match_info else None
+            meant = asked.scope() if self.path.startswith(SETTINGS) else asked.subject()
+            subject = None if meant is None or Subject.of(meant).is_context else meant
             right = OF_EVERYTHING[right] if subject is None else right
         elif right not in OF_EVERYTHING.values():
             subject = asked.subject()
@@ -285,8 +287,8 @@ class Endpoints:
     async def _referenced_by(self, asked: Asked) -> Any:
         number = version_number(asked.path("version"))
         schema = version_of(asked.state, asked.subject(), number, deleted=True)
-        found = referrer_ids(asked.state, schema.subject, schema.version, deleted=asked.flag("deleted"))
-        return asked.page().of(found)
+        found = referring(asked.state, schema.subject, schema.version, deleted=asked.flag("deleted"))
+        return asked.page().of(sorted({each.id for each in _readable(asked, found)}))
 
     async def _with_metadata(self, asked: Asked) -> Any:
         wanted = dict(zip(asked.texts("key"), asked.texts("value"), strict=False))

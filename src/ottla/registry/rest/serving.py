@@ -105,11 +105,11 @@ class _Serving:
         asked = Asked(request, data, self._registry.state, caller)
 
         async def here() -> Reply:
+            endpoint.check(asked)  # again after waiting for a primary: rights and aliases may be others by then
             return _reply(await endpoint.answer(asked), kind)
 
         try:
             try:
-                endpoint.check(asked)
                 return await here()
             except ElsewhereError:
                 return await self._forwarding.answered(request, data, here)
