@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from math import isfinite
 from typing import Any
@@ -131,7 +132,7 @@ def rule_set_of(value: Any) -> dict[str, Any] | None:
     given = _object(value, "ruleSet")
     found = {family: _rules(given.get(family), family) for family in FAMILIES}
     names = [rule["name"] for rules in found.values() for rule in rules]
-    twice = next((each for each in names if names.count(each) > 1), None)
+    twice = next((each for each, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         raise invalid_rule_set(f"Found rule with duplicate name '{twice}'")
     return {key: each for key, each in found.items() if each} or None
