@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from ottla.config import (
@@ -143,7 +141,7 @@ def test_of_an_address_or_a_text_the_secret_is_hidden_and_no_more(value: str, se
 
 
 def test_a_value_of_any_form_is_looked_at_in_one_pass() -> None:
-    for piece in (
+    pieces = (
         ":thin:a/",
         "password={",
         'password="',
@@ -155,11 +153,10 @@ def test_a_value_of_any_form_is_looked_at_in_one_pass() -> None:
         "${:",
         "x=",
         "token",
-    ):
-        began = time.process_time()
-        text = piece * 20_000
+    )
+    for piece in pieces:
+        text = piece * 50_000  # whoever goes over it again and again does not come to its end
         assert hidden("any", text) is not None and placeholders({"a": text}) is not None
-        assert time.process_time() - began < 30, piece
 
 
 def test_placeholders_are_read_as_kafkas_pattern_reads_them() -> None:
