@@ -4,9 +4,11 @@ A service is a list of `Route`s: a method, a path (with `{names}`) and a corouti
 `StreamedReply`; a `SocketRoute` opens a WebSocket, and `static_routes` serves files that were built before. `HttpServer`
 opens it on the running event loop and closes it again; whatever goes wrong is answered in JSON with `error_code` and
 `message`, and nothing waits longer than its time. `BasicLogins` is who may ask, where a service asks for names and
-passwords; `origins` keeps other sites' pages out. Importing this package imports aiohttp: import it where HTTP is asked for.
+passwords; `origins` keeps other sites' pages out. `Asker` asks
+other services. Importing this package imports aiohttp: import it where HTTP is asked for.
 """
 
+from ottla.http.asking import Asker, AskError, WebAnswer
 from ottla.http.basic_logins import BasicLogins
 from ottla.http.https import asking_context, serving_context
 from ottla.http.origins import host_of, is_loopback, is_of_another_page
@@ -16,6 +18,8 @@ from ottla.http.sockets import Socket
 from ottla.http.static import static_routes
 
 __all__ = [
+    "AskError",
+    "Asker",
     "BasicLogins",
     "HttpError",
     "HttpServer",
@@ -25,6 +29,7 @@ __all__ = [
     "Socket",
     "SocketRoute",
     "StreamedReply",
+    "WebAnswer",
     "asking_context",
     "host_of",
     "is_loopback",

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
-
-import aiohttp
 
 from ottla.connect.herder import ElsewhereError
-from ottla.http import HttpError, Reply, Request
+from ottla.http import Asker, AskError, HttpError, Reply, Request
 
 __all__ = ["Forward", "forward_by_http", "forwarded", "forwarding"]
 
@@ -41,25 +38,25 @@ async def forwarded(request: Request, error: ElsewhereError, forward: Forward) -
     return await forward(request.method, error.url.rstrip("/") + address, await request.read(), headers)
 
 
-def forwarding(context: Callable[[], ssl.SSLContext] | None = None) -> Forward:
+def forwarding(
+    context: Callable[[], ssl.SSLContext] | None = None, *, seconds_max: float = ANSWER_SECONDS_MAX
+) -> Forward:
     """Return what asks another worker: by HTTPS with the context of that moment, or the system's authorities.
 
     It raises HttpError 500 where the other cannot be reached.
     """
 
     async def forward(method: str, address: str, body: bytes, headers: Mapping[str, str]) -> Reply:
-        limit = aiohttp.ClientTimeout(total=ANSWER_SECONDS_MAX)
         tls: ssl.SSLContext | bool = True if context is None else context()
-        given: dict[str, Any] = {"data": body or None, "headers": dict(headers), "allow_redirects": False, "ssl": tls}
+        asker = Asker(seconds_max)
         try:
-            async with (
-                aiohttp.ClientSession(timeout=limit) as session,
-                session.request(method, address, **given) as answer,
-            ):
-                kept = {"Location": answer.headers["Location"]} if "Location" in answer.headers else {}
-                return Reply(await answer.read(), answer.content_type or "application/json", answer.status, kept)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            answer = await asker.ask(method, address, data=body or None, headers=headers, tls=tls)
+        except AskError as error:
             raise HttpError(500, f"IO Error trying to forward REST request: {error}") from error
+        finally:
+            await asker.close()
+        kept = {"Location": answer.headers["Location"]} if "Location" in answer.headers else {}
+        return Reply(answer.body, answer.content_type or "application/json", answer.status, kept)
 
     return forward
 
