@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any
 
 from ottla.client import JoinedMember
@@ -15,8 +16,7 @@ __all__ = ["PROTOCOL", "PROTOCOL_TYPE", "Assignment", "Identity", "assign", "rea
 PROTOCOL_TYPE, PROTOCOL = "sr", "v0"
 VERSION = 1
 NO_ERROR, DUPLICATE_URLS = 0, 1
-_HOST = re.compile(r"[A-Za-z0-9_.\-]{1,253}|[0-9A-Fa-f:.]{2,45}(?:%[A-Za-z0-9_.\-]{1,20})?")
-"""A name or an address, and nothing that is a login, a path or a port in a URL."""
+_HOST = re.compile(r"[A-Za-z0-9_.\-]{1,253}")
 SHOWN_MAX = 500
 
 
@@ -56,9 +56,17 @@ class Identity:
             raise ValueError(f"{found!r} names no instance"[:SHOWN_MAX])
         eligible = found.get("master_eligibility", found.get("leader_eligibility", True))
         port, scheme = int(found["port"]), str(found.get("scheme") or "http")
-        if not _HOST.fullmatch(found["host"]) or not 0 < port < 65536 or scheme not in ("http", "https"):
+        if not _is_host(found["host"]) or not 0 < port < 65536 or scheme not in ("http", "https"):
             raise ValueError(f"{found!r} names no address of an instance"[:SHOWN_MAX])
         return cls(found["host"], port, bool(eligible), scheme)
+
+
+def _is_host(text: str) -> bool:
+    """Return whether this is a name or an address, and no login, path or port with it."""
+    try:
+        return _HOST.fullmatch(text) is not None or ":" in str(ip_address(text))
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
