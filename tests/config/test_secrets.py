@@ -10,8 +10,10 @@ from ottla.config import (
     HIDDEN,
     PRODUCER_KEYS,
     STREAMS_KEYS,
+    BrokerConfig,
     ConfigType,
     hidden,
+    hidden_text,
     is_placeholder,
     is_secret,
     kept_secrets,
@@ -138,6 +140,21 @@ def test_of_an_address_or_a_text_the_secret_is_hidden_and_no_more(value: str, se
     assert hidden("any", value) == seen
     assert hidden("any", seen) == seen, "what is shown is shown again"
     assert hidden("any", value, "STRING") == seen
+
+
+def test_of_a_trace_only_the_secrets_are_hidden() -> None:
+    text = f"it failed\n{PEM}\nsasl {JAAS} and basic authentication of jdbc:x://me:s3cret@h/ is over"
+    assert (
+        hidden_text(text)
+        == "it failed\n[hidden]\nsasl [hidden] and basic authentication of jdbc:x://me:[hidden]@h/ is over"
+    )
+
+
+def test_a_broker_does_not_tell_a_login_in_an_address() -> None:
+    key = "sasl.oauthbearer.token.endpoint.url"
+    config = BrokerConfig.load("", overrides=[f"{key}=https://me:s3cret@issuer/x"])
+    (entry,) = config.entries([key])
+    assert (entry.value, entry.sensitive) == (None, True) and "s3cret" not in repr(entry)
 
 
 def test_a_value_of_any_form_is_looked_at_in_one_pass() -> None:

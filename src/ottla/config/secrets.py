@@ -59,7 +59,9 @@ _HEADER = re.compile(
     r"(?:(?:basic|bearer|digest|negotiate)\s{1,3})?)([^\s\"',;]+)",
     re.IGNORECASE,
 )
-_SCHEME = re.compile(r"(\b(?:bearer|basic)\s{1,3})([A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE)
+_SCHEME = re.compile(r"(\b(?:[Bb]earer|[Bb]asic)\s{1,3})(?=[a-z._~+/-]{0,200}[A-Z0-9=])([A-Za-z0-9._~+/=-]{8,})")
+_PEM = re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]*(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?")
+_JAAS = re.compile(r"[\w.]{0,200}LoginModule\s{1,20}(?:required|requisite|sufficient|optional)\b[^;]*;?")
 _TOKEN = re.compile(r"\beyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{4,4000}\.[A-Za-z0-9_-]*")
 _THIN = re.compile(r"(:(?:thin|oci8?):[^/@\s]{1,200}/)([^@\s]{1,500})(?=@)", re.IGNORECASE)
 _LOGIN = re.compile(r"([^\s:/@]{1,200}:)([^\s@]+)(@[^\s@]+)")
@@ -113,8 +115,7 @@ def shown(values: Values, types: Mapping[str, ConfigType | str] | None = None) -
 
 def hidden_text(text: str) -> str:
     """Return a text without the passwords, tokens and logins in it: a URL keeps its host and its user."""
-    if _WHOLE.search(text):
-        return HIDDEN
+    text = _JAAS.sub(HIDDEN, _PEM.sub(HIDDEN, text))
     kept: list[str] = []
 
     def put_away(placeholder: Placeholder) -> str:

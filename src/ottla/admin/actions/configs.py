@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from ottla.admin.actions.plan import ActionPlan, Arguments, Difference, Planner, Reach, Undo, command, settings, text
 from ottla.admin.configs import ConfigEntity, alter_config, describe_config, plan_config_change
 from ottla.admin.errors import AdminError
-from ottla.config import HIDDEN, hidden
 
 __all__ = ["CONFIGS"]
 
 
 def _alter_config(reach: Reach, arguments: Arguments) -> ActionPlan:
+    from ottla.config import HIDDEN, hidden
+
     client = reach.client
     entity = ConfigEntity(text(arguments, "type"), str(arguments.get("name", "")))
     added = settings(arguments, "set")

@@ -11,10 +11,10 @@ from urllib.parse import quote
 from ottla.admin.actions.plan import ActionPlan, Arguments, Difference, Planner, Reach, Undo, command, text
 from ottla.admin.errors import AdminError
 from ottla.admin.rest import RestError, Worker
-from ottla.config import HIDDEN, hidden, is_placeholder, is_secret, kept_secrets, moved, put_back, shown
 
 __all__ = ["CONNECTORS", "HIDDEN", "hidden_names", "shown_value"]
 
+HIDDEN = "[hidden]"
 MARKS = (HIDDEN, "(hidden)")
 """What comes back in the place of a secret that somebody was shown hidden."""
 STATES = {"paused": "PAUSED", "running": "RUNNING", "stopped": "STOPPED"}
@@ -23,6 +23,8 @@ VERBS = {"paused": "pause", "running": "resume", "stopped": "stop"}
 
 def hidden_names(settings: object, defined: Mapping[str, str] | None = None) -> set[str]:
     """Return which settings are not shown as they are: by name and value, or by the type that the plugin defines."""
+    from ottla.config import hidden, is_secret
+
     known = defined or {}
     if isinstance(settings, Mapping):
         told = {str(key): None if each is None else str(each) for key, each in settings.items()}
@@ -36,6 +38,8 @@ def hidden_names(settings: object, defined: Mapping[str, str] | None = None) -> 
 
 def shown_value(value: object, *, is_hidden: bool) -> object:
     """Return a value; of a secret only that it is one, unless it is a reference to where the secret stands."""
+    from ottla.config import is_placeholder
+
     if value is None or not is_hidden:
         return value
     return value if is_placeholder(str(value)) else HIDDEN
@@ -73,6 +77,8 @@ def _checked(worker: Worker, config: Mapping[str, str | None]) -> dict[str, str]
 
 def _with_secrets(given: Mapping[str, str], before: Mapping[str, str | None]) -> dict[str, str | None]:
     """Return a configuration whose marks are what is there; raises AdminError for one that stands for nothing."""
+    from ottla.config import put_back, shown
+
     kept = {key for key, value in given.items() if value in MARKS and before.get(key) is not None}
     whole, wrong = put_back({key: value for key, value in given.items() if key not in kept}, before, shown(before))
     wrong += [key for key, value in whole.items() if value in MARKS and key not in wrong and key not in before]
@@ -88,6 +94,8 @@ def _refuse_sending(
     types: Mapping[str, str],
 ) -> None:
     """Raise AdminError where a secret that was not given anew could go to another address than it was given for."""
+    from ottla.config import kept_secrets, moved, shown
+
     kept = {*kept_secrets(given, before, after, shown(before, types))}
     kept |= {key for key, value in before.items() if value and HIDDEN in value and after.get(key) == value}
     changed = moved(before, after)
@@ -99,6 +107,8 @@ def _refuse_sending(
 
 
 def _configure(reach: Reach, arguments: Arguments) -> ActionPlan:
+    from ottla.config import shown
+
     cluster, name = str(arguments.get("cluster", "")), text(arguments, "name")
     worker, given = reach.worker(cluster), {**_config(arguments), "name": text(arguments, "name")}
     there = _connector(worker, name)
@@ -146,6 +156,8 @@ def _there(reach: Reach, arguments: Arguments) -> tuple[str, str, Worker, Any]:
 
 
 def _delete(reach: Reach, arguments: Arguments) -> ActionPlan:
+    from ottla.config import shown
+
     cluster, name, _, found = _there(reach, arguments)
     old = shown(found["config"])
     return ActionPlan(

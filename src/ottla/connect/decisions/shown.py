@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ottla.config import HIDDEN, kept_secrets, moved, put_back
+from ottla.config import HIDDEN, hidden_text, kept_secrets, moved, put_back
 from ottla.connect.config_def import ConfigDef, key_info
 from ottla.connect.connector_config import connector_def, enriched_def
 from ottla.connect.decisions.changes import View, patched
@@ -125,7 +125,7 @@ def task_infos(view: View, name: str, plugins: Plugins) -> list[dict[str, Any]]:
 def _state(status: Status) -> dict[str, Any]:
     shown = {"state": status.state.value, "worker_id": status.worker_id}
     optional: dict[str, Any] = {
-        "trace": status.trace,
+        "trace": None if status.trace is None else hidden_text(status.trace),
         "version": status.version if status.version != "undefined" else None,
     }
     optional["restarts"] = status.restarts
