@@ -69,7 +69,10 @@ def _asker(url: str) -> object:
 
 
 def _forward(url: str) -> object:
-    return asyncio.run(forwarding(seconds_max=SECONDS_MAX)("PUT", url, b"{}", {"Authorization": "Basic s3cret"}))
+    async def ask() -> Reply:
+        return await forwarding(seconds_max=SECONDS_MAX)("PUT", url, b"{}", {"Authorization": "Basic s3cret"})
+
+    return asyncio.run(ask())
 
 
 CLIENTS: tuple[Callable[[str], object], ...] = (_worker, _sql_client, _outside, _asker)

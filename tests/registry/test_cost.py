@@ -24,14 +24,14 @@ GROWTH_MAX = 6.5
 class Name(str):
     """Text that counts how often it is compared and hashed, which no step of Python shows."""
 
-    count = 0
+    work = 0
 
     def __eq__(self, other: object) -> bool:
-        Name.count += 1
+        Name.work += 1
         return str.__eq__(self, other)
 
     def __hash__(self) -> int:
-        Name.count += 1
+        Name.work += 1
         return str.__hash__(self)
 
 
@@ -39,7 +39,7 @@ class Number(int):
     """A number that counts how often it is compared."""
 
     def __lt__(self, other: int) -> bool:
-        Name.count += 1
+        Name.work += 1
         return int.__lt__(self, other)
 
 
@@ -53,14 +53,14 @@ def work(call: Callable[[], object]) -> int:
         steps += event == "opcode"
         return step
 
-    Name.count = 0
+    Name.work = 0
     before = sys.gettrace()
     sys.settrace(step)
     try:
         call()
     finally:
         sys.settrace(before)
-    return steps + Name.count
+    return steps + Name.work
 
 
 def versions(count: int, **more: Any) -> State:

@@ -77,7 +77,7 @@ def test_logins_are_sent_to_the_hosts_that_the_operator_lists(
     given: dict[str, str], instance: Identity, sent: bool
 ) -> None:
     settings = registry_settings({"kafkastore.bootstrap.servers": "a:1", **given}, {})
-    assert settings.sends_logins_to(instance) is sent
+    assert settings.logins_to.takes(instance.url) is sent
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ other services. Importing this package imports aiohttp: import it where HTTP is 
 from ottla.http.asking import Asker, AskError, WebAnswer
 from ottla.http.basic_logins import BasicLogins
 from ottla.http.https import asking_context, serving_context
+from ottla.http.instances import LoginsTo, logins_to
 from ottla.http.origins import host_of, is_loopback, is_of_another_page
 from ottla.http.replies import HttpError, Reply, StreamedReply, json_reply, text_reply
 from ottla.http.server import HttpServer, Request, Route, SocketRoute
@@ -23,6 +24,7 @@ __all__ = [
     "BasicLogins",
     "HttpError",
     "HttpServer",
+    "LoginsTo",
     "Reply",
     "Request",
     "Route",
@@ -35,6 +37,7 @@ __all__ = [
     "is_loopback",
     "is_of_another_page",
     "json_reply",
+    "logins_to",
     "serving_context",
     "static_routes",
     "text_reply",

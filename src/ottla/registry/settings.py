@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 
 from ottla.base import ConfigError
 from ottla.client import ClientSecurity, parse_bootstrap, unused_security
-from ottla.http import asking_context, serving_context
+from ottla.http import LoginsTo, asking_context, logins_to, serving_context
 from ottla.registry.access import Access, access_of
 from ottla.registry.core import LEVELS
-from ottla.registry.identities import Identity
 
 __all__ = ["INSTANCE_HOSTS", "Address", "RegistrySettings", "own_host", "registry_settings"]
 
@@ -21,7 +20,6 @@ PORT = 8081
 INSTANCE_HOSTS = "ottla.inter.instance.hosts"
 STORE = "kafkastore."
 _LISTENER = re.compile(r"(https?)://\[?([0-9a-zA-Z\-%._:]*?)\]?:([0-9]{1,5})", re.IGNORECASE)
-_AUTHORITIES = ("ssl.truststore.location", "ssl.truststore.certificates")
 _SECURITY = ("security.protocol", "ssl.", "sasl.")
 _NUMBERS: Mapping[str, tuple[int, int]] = {
     "kafkastore.topic.replication.factor": (3, 1),
@@ -113,23 +111,9 @@ class RegistrySettings:
     tls: Callable[[], ssl.SSLContext] | None = field(default=None, repr=False)
     asking: Callable[[], ssl.SSLContext] | None = field(default=None, repr=False)
     """The context of the next request to another instance."""
-    instance_hosts: frozenset[str] = frozenset()
-    """Hosts of other instances, or `host:port`, that clients' logins may be sent to."""
-    has_own_authorities: bool = False
-    """Whether a trust store says by which authorities other instances' certificates are signed."""
+    logins_to: LoginsTo = field(default_factory=LoginsTo)
+    """The other instances that clients' logins may be sent to: whoever joins the group says where those are."""
     warnings: tuple[str, ...] = ()
-
-    def sends_logins_to(self, instance: Identity) -> bool:
-        """Return whether a client's login may be sent to another instance: whoever joins the group says where that is.
-
-        Where no hosts are listed, a certificate for that host by the operator's own authorities says so, too.
-        """
-        if instance.scheme != self.inter_instance_scheme:
-            return False
-        if self.instance_hosts:
-            host = instance.host.lower()
-            return bool(self.instance_hosts & {host, f"{host}:{instance.port}"})
-        return instance.scheme == "https" and self.has_own_authorities
 
     @property
     def transactional_id(self) -> str:
@@ -165,6 +149,8 @@ def registry_settings(given: Mapping[str, str], environment: Mapping[str, str]) 
     if not secure and (tls.get("ssl.client.auth") or "none") != "none":
         value = properties.get("ssl.client.authentication") or properties.get("ssl.client.auth")
         raise ConfigError("ssl.client.auth", value, "an https listener, where clients show certificates")
+    scheme = _inter_instance(text, listeners)
+    sends = logins_to(INSTANCE_HOSTS, text[INSTANCE_HOSTS], scheme=scheme, tls=tls)
     return RegistrySettings(
         listeners=listeners,
         bootstrap=_bootstrap(text["kafkastore.bootstrap.servers"]),
@@ -175,7 +161,7 @@ def registry_settings(given: Mapping[str, str], environment: Mapping[str, str]) 
         is_mutable=_flag("mode.mutability", text["mode.mutability"]),
         is_eligible=_flag("leader.eligibility", text["leader.eligibility"]),
         host_name=text["host.name"],
-        inter_instance_scheme=_inter_instance(text, listeners),
+        inter_instance_scheme=scheme,
         timeout_s=number["kafkastore.timeout.ms"] / 1000,
         init_timeout_s=number["kafkastore.init.timeout.ms"] / 1000,
         session_timeout_ms=number["kafkagroup.session.timeout.ms"],
@@ -188,17 +174,15 @@ def registry_settings(given: Mapping[str, str], environment: Mapping[str, str]) 
         access=access_of(properties, environment),
         tls=_served(tls) if secure else None,
         asking=asking_context(tls) if secure else None,
-        instance_hosts=_hosts(text[INSTANCE_HOSTS]),
-        has_own_authorities=any(tls.get(each) for each in _AUTHORITIES),
-        warnings=tuple(_warnings(properties, store, secure=secure)),
+        logins_to=sends,
+        warnings=tuple(_warnings(properties, store, secure=secure, sends=sends)),
     )
 
 
-def _warnings(properties: Mapping[str, str], store: Mapping[str, str], *, secure: bool) -> list[str]:
+def _warnings(properties: Mapping[str, str], store: Mapping[str, str], *, secure: bool, sends: LoginsTo) -> list[str]:
     found = []
     asks = properties.get("authentication.method", "NONE").upper() not in ("", "NONE")
-    trusts = any(properties.get(each) for each in _AUTHORITIES) and secure
-    if asks and not properties.get(INSTANCE_HOSTS) and not trusts:
+    if asks and not sends.is_anywhere:
         found.append(
             f"writes with a login are carried out by the primary only, and not sent on to it: {INSTANCE_HOSTS} names the "
             "instances that logins may be sent to"
@@ -222,15 +206,6 @@ def _number(properties: Mapping[str, str], key: str) -> int:
     if not re.fullmatch(r"[+-]?[0-9]{1,12}", text) or int(text) < least:
         raise ConfigError(key, text, f"a whole number, {least} or more")
     return int(text)
-
-
-def _hosts(text: str) -> frozenset[str]:
-    """Return hosts, or `host:port`, of a list."""
-    found = frozenset(each.strip().lower() for each in text.split(",") if each.strip())
-    wrong = next((each for each in sorted(found) if not re.fullmatch(r"[a-z0-9_.:%\-]{1,260}", each)), None)
-    if wrong is not None:
-        raise ConfigError(INSTANCE_HOSTS, wrong, "hosts of the instances, or host:port, with commas between")
-    return found
 
 
 def _flag(key: str, text: str) -> bool:

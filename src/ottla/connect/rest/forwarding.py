@@ -6,7 +6,8 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping
 
 from ottla.connect.herder import ElsewhereError
-from ottla.http import Asker, AskError, HttpError, Reply, Request
+from ottla.connect.rest.settings import WORKER_HOSTS
+from ottla.http import Asker, AskError, HttpError, LoginsTo, Reply, Request
 
 __all__ = ["Forward", "forward_by_http", "forwarded", "forwarding"]
 
@@ -16,7 +17,7 @@ Forward = Callable[[str, str, bytes, Mapping[str, str]], Awaitable[Reply]]
 ANSWER_SECONDS_MAX = 90.0
 
 
-async def forwarded(request: Request, error: ElsewhereError, forward: Forward) -> Reply:
+async def forwarded(request: Request, error: ElsewhereError, forward: Forward, sends_to: LoginsTo) -> Reply:
     """Return the answer of the worker that an error names; raises HttpError 409 where there is none to be asked.
 
     A client's request carries no flag and may take two hops: to a worker that this one takes for the leader, and from it to
@@ -34,6 +35,12 @@ async def forwarded(request: Request, error: ElsewhereError, forward: Forward) -
     address = str(request.url.with_query(query).relative())
     headers = {"Content-Type": "application/json", "Accept": "application/json"}
     if "Authorization" in request.headers:
+        if not sends_to.takes(error.url):
+            raise HttpError(
+                409,
+                f"The request has a login, and the leader at {error.url} is not known as a worker that logins are sent to: "
+                f"ask it there, or list its host in {WORKER_HOSTS} of every worker",
+            )
         headers["Authorization"] = request.headers["Authorization"]
     return await forward(request.method, error.url.rstrip("/") + address, await request.read(), headers)
 

@@ -252,11 +252,10 @@ def referenced_texts(
 def _settled(state: State, home: Subject, reference: SchemaReference) -> SchemaReference:
     if reference.version != LATEST:
         return reference
-    versions = state.versions(home.beside(reference.subject))
-    latest = next((each.version for each in reversed(versions.values()) if not each.deleted), None)
+    latest = state.latest(home.beside(reference.subject))
     if latest is None:
         raise invalid_schema(_missing(reference.subject, reference.version))
-    return SchemaReference(reference.name, reference.subject, latest)
+    return SchemaReference(reference.name, reference.subject, latest.version)
 
 
 def _missing(subject: str, version: int) -> str:

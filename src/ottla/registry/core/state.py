@@ -57,6 +57,11 @@ class State:
         """Return a subject's versions, those that are marked as deleted too, in order."""
         return self._subjects.get(subject, EMPTY)
 
+    def latest(self, subject: str) -> StoredSchema | None:
+        """Return a subject's latest version that is not marked as deleted."""
+        versions = self._subjects.get(subject, {})
+        return next((versions[each] for each in reversed(versions) if not versions[each].deleted), None)
+
     def subjects(self) -> list[Subject]:
         """Return all subjects in their order."""
         return sorted(Subject.of(each) for each in self._subjects)

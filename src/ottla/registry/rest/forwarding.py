@@ -82,7 +82,7 @@ class Forwarding:
     async def _sent(self, primary: Identity, request: Request, data: bytes) -> Reply | None:
         """Return the answer of an instance, None where it gave none and asking another changes nothing that was done."""
         headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
-        if "Authorization" in headers and not self._registry.settings.sends_logins_to(primary):
+        if "Authorization" in headers and not self._registry.settings.logins_to.takes(primary.url):
             raise forwarding_failed(
                 f"The request has a login, and {primary.url} is not known as an instance that logins are sent to: ask it "
                 f"there, or list its host in {INSTANCE_HOSTS} of every instance"
