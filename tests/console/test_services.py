@@ -108,6 +108,9 @@ def test_secrets_are_shown_nowhere_and_stay_what_they_are(console: RunningConsol
     again = console.run("configure-connector", cluster="files", name="door", config=shown)
     assert again.body["diff"] == [{"path": "connector door/tasks.max", "before": None, "after": "2"}]
     assert "hush-hush" not in json.dumps(console.get("/audit"))
+    moved = {"cluster": "files", "name": "door", "config": {**shown, "proxy.host": "elsewhere"}}
+    refused = console.post("/plans", {"action": "configure-connector", "arguments": moved})
+    assert refused.status == 400 and "proxy.host may have them sent elsewhere" in json.dumps(refused.body), refused
 
 
 def test_a_connector_that_fails_says_why_in_a_sentence(console: RunningConsole) -> None:

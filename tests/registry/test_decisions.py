@@ -38,14 +38,14 @@ from ottla.registry.core.lookups import (
     listed_schemas,
     listed_subjects,
     referenced_texts,
-    referrer_ids,
+    referring,
     stored_alike,
     using,
     version_number,
     version_of,
     versions_of,
 )
-from ottla.registry.core.names import Subject, checked, context_name, in_context
+from ottla.registry.core.names import Subject, checked, context_name, in_context, scope_of
 from ottla.schemas import SchemaReference
 
 
@@ -194,9 +194,9 @@ def test_what_others_refer_to_stays() -> None:
     words = "One or more references exist to the schema {magic=1,keytype=SCHEMA,subject=money,version=1}."
     assert refused(lambda: delete_version(book.state, "money", 1, permanent=False)) == (42206, words)
     assert refused(lambda: delete_subject(book.state, "money", permanent=False)) == (42206, words)
-    assert referrer_ids(book.state, "money", 1) == [order.id]
+    assert [each.id for each in referring(book.state, "money", 1)] == [order.id]
     book.do(delete_subject(book.state, "order", permanent=False))
-    assert referrer_ids(book.state, "money", 1) == []
+    assert referring(book.state, "money", 1) == []
     book.do(delete_subject(book.state, "money", permanent=False))
     assert refused(lambda: delete_subject(book.state, "money", permanent=True)) == (42206, words)
     book.do(delete_subject(book.state, "order", permanent=True))
@@ -390,3 +390,22 @@ def test_who_reads_the_log_comes_to_the_same_state_and_ids_never_change_their_me
             book.state = book.again(compacted=len(book.log) % 2 == 0)  # as an instance that has started anew
     for state in (book.again(), book.again(compacted=True)):
         assert seen(state) == seen(book.state)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        *(("", None), (":.:", None), (":.__GLOBAL:", ":.__GLOBAL:"), (":.ctx:", ":.ctx:"), (":.:a", "a")),
+        *((":.ctx:a", ":.ctx:a"), (":.ctx", ":.ctx"), (":*:", ":*:"), ("a", "a")),
+    ],
+)
+def test_a_name_of_settings_is_what_it_means(written: str, meant: str | None) -> None:
+    assert scope_of(written) == meant
+
+
+def test_a_subject_is_never_in_a_context_that_stands_for_everything() -> None:
+    for each in (":.__GLOBAL:a", ":.__EMPTY:a", ":.__GLOBAL:", ":.:__GLOBAL", ":.ctx:", ":*:a"):
+        with pytest.raises(RegistryError) as refused:
+            checked(each)
+        assert refused.value.code == 42208
+    assert Subject.of("a").beside(":.:b") == "b", "a name with the default context is the plain one"

@@ -18,6 +18,8 @@ from ottla.base import ConfigError
 from ottla.registry import RegistryError
 from ottla.registry.authorization import Caller, Right, resource_name
 from ottla.registry.bearer import bearer_settings
+from ottla.registry.rest.endpoints import Endpoints
+from ottla.registry.service import Registry
 from ottla.registry.settings import registry_settings
 from ottla.security import Acl, Operation, PatternType, PermissionType, Resource, StandardAuthorizer
 from tests.registry.running import AVRO, Asked, RegistryProcess, record, running_registry, start_registry
@@ -131,6 +133,7 @@ def secured_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]
                 *("--resource-pattern-type", "prefixed"),
             ],
             ["--allow-principal", "User:bert", "--operation", "DescribeConfigs", "--cluster"],
+            ["--allow-principal", "User:carl", "--operation", "All", "--topic", "*"],
         ):
             subprocess.run([*command, *more], check=True, capture_output=True, timeout=100)
         yield server
@@ -237,6 +240,63 @@ def test_settings_of_everything_are_for_who_has_rights_on_the_cluster(guarded: R
     assert denied(asked(guarded, bert, "PUT", "/contexts/.ctx/config", level))
     assert asked(guarded, ROOT, "PUT", "/config", {"compatibility": "BACKWARD"}).status == 200
     assert asked(guarded, anna, "GET", "/contexts").body == ["."]
+
+
+ODD_NAMES = (
+    *(":.__GLOBAL:", ":.:", ":.ctx:", ":*:", ":.__EMPTY:", "::", ":", ":.", ":.__GLOBAL", "__GLOBAL", ":.:__GLOBAL"),
+    *(
+        "%3A.__GLOBAL%3A",
+        "%3a.%5f_GLOBAL:",
+        "%253A.__GLOBAL%253A",
+        ":.ctx:secret-value",
+        ":.:secret-value",
+        "pay-alias",
+    ),
+    *("%2e", "..", "%2F", ":.ctx:pay-value", ":.pay:", "pay:.__GLOBAL:", "-value", ":.ctx:-value", "payments-value"),
+)
+PREFIXES = ("", "/contexts/.ctx", "/contexts/.", "/contexts/:.:", "/contexts/:.__GLOBAL:", "/contexts/__GLOBAL")
+
+
+def _walked() -> list[tuple[str, str]]:
+    """Return every method and address that names a subject, for every odd name."""
+    settings = registry_settings({"kafkastore.bootstrap.servers": "a:1"}, {})
+    found = []
+    for each in Endpoints(Registry(settings)).all():
+        for prefix in PREFIXES if each.in_contexts else ("",):
+            names = ODD_NAMES if "{subject}" in each.path or "{context}" in each.path else ("",)
+            for name in names:
+                path = each.path.replace("{subject}", name).replace("{context}", name)
+                found.append((each.method, prefix + path.replace("{version}", "1").replace("{id}", "1")))
+    return found
+
+
+def test_no_name_turns_a_topics_right_into_one_on_more_than_its_subjects(guarded: RegistryProcess) -> None:
+    put(guarded, ROOT, "secret-value", record("Hidden"))
+    put(guarded, ROOT, ":.ctx:secret-value", record("Hidden"))
+    assert asked(guarded, ROOT, "PUT", "/config/pay-alias", {"alias": "secret-value"}).status == 200
+    wholes = ("", "/:.:", "/:.__GLOBAL:", "/:.ctx:", "/secret-value", "/:.ctx:secret-value")
+
+    def settings() -> list[Any]:
+        found = [asked(guarded, ROOT, "GET", f"/{kind}{each}").body for each in wholes for kind in ("config", "mode")]
+        subjects = asked(guarded, ROOT, "GET", "/subjects?subjectPrefix=:*:").body
+        return [*found, [each for each in subjects if "secret" in each]]
+
+    before = settings()
+    assert before[-1] == ["secret-value", ":.ctx:secret-value"]
+    body = {"compatibility": "NONE", "mode": "IMPORT", "schema": record("Other", "f"), "normalize": True}
+    for method, path in _walked():
+        found = asked(
+            guarded, token("bert"), method, path + "?verbose=true&force=true", body if method != "GET" else None
+        )
+        assert found.status < 500 and "Hidden" not in json.dumps(found.body), (method, path, found)
+    assert settings() == before
+    for each in wholes[:4]:
+        assert denied(asked(guarded, token("carl"), "PUT", f"/config{each}", body)), each
+        assert denied(asked(guarded, token("carl"), "DELETE", f"/config{each}")), each
+    for method, path in _walked():
+        if path.startswith(("/config", "/mode", "/contexts")) and "secret" not in path and "/subjects" not in path:
+            asked(guarded, token("carl"), method, path, body if method != "GET" else None)
+    assert settings()[:8] == before[:8], "a right on all topics is none on everything"
 
 
 def test_acls_of_a_cluster_that_keeps_none_do_not_let_a_registry_start(broker: Server, tmp_path: Path) -> None:

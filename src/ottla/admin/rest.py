@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import OttlaError
@@ -12,10 +12,13 @@ from ottla.base import OttlaError
 if TYPE_CHECKING:
     import ssl
     from http.client import HTTPResponse
+    from urllib.error import HTTPError
 
 __all__ = ["RestError", "Worker"]
 
 ANSWER_SECONDS_MAX = 120.0
+ERROR_BYTES_MAX = 1 << 20
+WORDS_MAX = 10_000
 
 
 class RestError(OttlaError):
@@ -63,22 +66,28 @@ class Worker:
         `take` are statuses beyond 400 whose body is an answer, too.
         """
         text = self.text(path, method, body, take=take)
-        return json.loads(text) if text else None
+        try:
+            return json.loads(text) if text else None
+        except (ValueError, RecursionError) as error:
+            raise RestError(f"the {self._what} at {self.url} does not answer in JSON: {text[:100]!r}") from error
 
     def text(self, path: str, method: str = "GET", body: Any = None, *, take: Collection[int] = ()) -> str:
         """Return the text of an answer; see `ask`."""
         import urllib.error
         import urllib.request
 
+        from ottla.client import bounded, web_answer
+
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url.rstrip("/") + path, data, self._headers, method=method)
+        limit = self._answer_s
         try:
-            with urllib.request.urlopen(request, timeout=self._answer_s, context=self._context) as answer:
-                return str(answer.read(), "utf-8", "replace")
+            with web_answer(request, answer_s=limit, total_s=limit, context=self._context) as answer:
+                return str(bounded(answer), "utf-8", "replace")
         except urllib.error.HTTPError as error:
             if error.code in take:
-                return str(error.read(), "utf-8", "replace")
-            raise RestError(_message(error.read()) or f"HTTP {error.code}", error.code) from error
+                return str(bounded(error), "utf-8", "replace")
+            raise _refused(error) from error
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise RestError(
@@ -91,16 +100,18 @@ class Worker:
         import urllib.error
         import urllib.request
 
+        from ottla.client import web_answer
+
         data = None if body is None else json.dumps(body).encode()
         headers = {**self._headers, "Accept": accept}
         request = urllib.request.Request(self.url.rstrip("/") + path, data, headers, method=method)
-        try:
-            answer = urllib.request.urlopen(request, context=self._context)
-        except urllib.error.HTTPError as error:
-            raise RestError(_message(error.read()) or f"HTTP {error.code}", error.code) from error
-        except (OSError, ValueError) as error:
-            raise RestError(f"no {self._what} answers at {self.url}: {getattr(error, 'reason', error)}") from error
-        with answer:
+        with ExitStack() as open_answers:
+            try:
+                answer = open_answers.enter_context(web_answer(request, answer_s=None, context=self._context))
+            except urllib.error.HTTPError as error:
+                raise _refused(error) from error
+            except (OSError, ValueError) as error:
+                raise RestError(f"no {self._what} answers at {self.url}: {getattr(error, 'reason', error)}") from error
             yield answer
 
     @staticmethod
@@ -121,8 +132,22 @@ class Worker:
         return self.ask(method, f"/connectors/{urllib.parse.quote(name, safe='')}{rest}", body)
 
 
+def _refused(error: HTTPError) -> RestError:
+    """Return what a server's refusal says; a redirect is one, too."""
+    from ottla.client import bounded
+
+    if 300 <= error.code < 400:
+        place = error.headers.get("Location", "")
+        return RestError(f"HTTP {error.code}: it sends to {place[:200]}, and logins go to no other address", error.code)
+    try:
+        body = bounded(error, ERROR_BYTES_MAX)
+    except (OSError, ValueError) as broken:
+        return RestError(f"HTTP {error.code}, and its words cannot be read: {broken}", error.code)
+    return RestError(_message(body) or f"HTTP {error.code}", error.code)
+
+
 def _message(body: bytes) -> str:
     try:
-        return str(json.loads(body)["message"])
-    except (ValueError, KeyError, TypeError):
+        return str(json.loads(body)["message"])[:WORDS_MAX]
+    except (ValueError, KeyError, TypeError, RecursionError):
         return body.decode(errors="replace")[:500]

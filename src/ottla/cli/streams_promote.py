@@ -79,6 +79,8 @@ def _say(args: Namespace, before: str, offsets: Mapping[str, int]) -> None:
 
 def _asked(args: Namespace, body: Mapping[str, Any]) -> Mapping[str, Any]:
     """Ask the application at `--url`; raises PromoteError in its words."""
+    from ottla.client import bounded, web_answer
+
     headers = {"Content-Type": "application/json"}
     if args.user is not None:
         password = os.environ.get(PASSWORD) or getpass.getpass("Password: ")
@@ -89,17 +91,19 @@ def _asked(args: Namespace, body: Mapping[str, Any]) -> Mapping[str, Any]:
     request = urllib.request.Request(url, json.dumps(body).encode(), headers, method="POST")
     try:
         context = ssl.create_default_context(cafile=args.cacert) if url.startswith("https:") else None
-        with urllib.request.urlopen(request, timeout=SECONDS_MAX, context=context) as answer:
-            found: Mapping[str, Any] = json.load(answer)
+        with web_answer(request, answer_s=SECONDS_MAX, total_s=SECONDS_MAX, context=context) as answer:
+            found: Mapping[str, Any] = json.loads(bounded(answer))
             return found
     except urllib.error.HTTPError as error:
         raise PromoteError(_words(error)) from None
-    except (OSError, ValueError, http.client.HTTPException) as error:
+    except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
         raise PromoteError(f"the application at {args.url} does not answer: {error}") from None
 
 
 def _words(error: urllib.error.HTTPError) -> str:
+    from ottla.client import bounded
+
     try:
-        return str(json.loads(error.read())["message"])
-    except (ValueError, KeyError, TypeError):
+        return str(json.loads(bounded(error))["message"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return f"the application answers {error.code} {error.reason}"

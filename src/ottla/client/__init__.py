@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         SettledBatch,
         encode_records,
     )
+    from ottla.client.web import bounded, web_answer
 
 __all__ = [
     "EARLIEST",
@@ -102,6 +103,7 @@ __all__ = [
     "TopicLog",
     "TransactionalProducer",
     "batch_of",
+    "bounded",
     "client_network",
     "commit_offsets",
     "committed_offsets",
@@ -119,6 +121,7 @@ __all__ = [
     "security_of",
     "size_limit",
     "unused_security",
+    "web_answer",
 ]
 
 _PRODUCER = {
@@ -130,6 +133,8 @@ _PRODUCER = {
     "RecordTooLargeError": "ottla.client.producer",
     "SettledBatch": "ottla.client.producer",
     "encode_records": "ottla.client.producer",
+    "bounded": "ottla.client.web",
+    "web_answer": "ottla.client.web",
 }
 
 __getattr__ = late_imports(__name__, _PRODUCER)

@@ -31,6 +31,7 @@ from ottla.config.properties import (
     system_properties,
 )
 from ottla.config.providers import EnvironmentProvider, ProviderError, Providers, providers_of
+from ottla.config.secrets import HIDDEN, hidden, hidden_text, is_secret, kept_secrets, moved, put_back, shown
 from ottla.config.streams_keys import STREAMS_KEYS
 from ottla.config.topic import TopicConfig, validate_topic_configs
 from ottla.config.topic_keys import TOPIC_KEYS
@@ -41,6 +42,7 @@ __all__ = [
     "BROKER_KEYS",
     "CONSUMER_KEYS",
     "GROUP_KEYS",
+    "HIDDEN",
     "PRODUCER_KEYS",
     "STREAMS_KEYS",
     "TOPIC_KEYS",
@@ -65,16 +67,23 @@ __all__ = [
     "Value",
     "Voter",
     "environment_properties",
+    "hidden",
+    "hidden_text",
     "is_placeholder",
+    "is_secret",
     "is_sensitive",
+    "kept_secrets",
     "listening_line",
+    "moved",
     "override_properties",
     "parse_properties",
     "parse_protocol_map",
     "parse_value",
     "placeholders",
     "providers_of",
+    "put_back",
     "resolved",
+    "shown",
     "system_properties",
     "validate_broker_configs",
     "validate_topic_configs",

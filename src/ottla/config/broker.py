@@ -32,6 +32,7 @@ from ottla.config.properties import (
 )
 from ottla.config.providers import PREFIX as PROVIDERS
 from ottla.config.providers import Providers, found, providers_of
+from ottla.config.secrets import hidden_text
 from ottla.config.synonyms import BROKER_SYNONYMS
 from ottla.config.types import ConfigKey, UpdateMode, Value, value_text
 
@@ -374,6 +375,9 @@ class BrokerConfig:
         if not sensitive:
             own = getattr(self.settings, name.replace(".", "_"), None)
             value = value_text(own) if name in BROKER_KEYS else self.static.get(name)
+            if any(each.value is not None and hidden_text(each.value) != each.value for each in chain):
+                sensitive, value = True, None  # an address with a login, say
+                chain = synonym_chain(name, BROKER_SYNONYMS.get(name, (name,)), known, sensitive=True)
         return ConfigEntry(
             name=name,
             value=value,

@@ -17,6 +17,7 @@ from ottla.connect.client_overrides import ineffective_overrides
 from ottla.connect.connector_config import validate_connector
 from ottla.connect.connector_host import ConnectorHost
 from ottla.connect.decisions.offsets import Pair
+from ottla.connect.error_policy.secrets import concealed
 from ottla.connect.errors import ConnectError
 from ottla.connect.herder import GroupBusyError, SinkGroups, TaskStart
 from ottla.connect.log_context import connector_context
@@ -79,7 +80,9 @@ class Hosting:
 
     async def validate(self, config: Properties) -> dict[str, Any]:
         """Return a configuration's validation; the plugin's own part runs in a thread, on resolved values."""
-        return await asyncio.to_thread(lambda: validate_connector(self.resolved(config), self._plugins, self._worker))
+        whole = self.resolved(config)
+        found = await asyncio.to_thread(lambda: validate_connector(whole, self._plugins, self._worker))
+        return concealed(found, config, whole)
 
     def is_sink(self, config: Properties) -> bool:
         """Return whether a configuration is a sink's; raises ConnectError where its class is not installed."""

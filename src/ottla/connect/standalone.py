@@ -184,8 +184,7 @@ class StandaloneHerder:
     ) -> Created:
         """See `Herder`."""
         state = self._view.config
-        whole = decisions.kept_secrets(state, name, decisions.named_config(name, config))
-        decisions.refuse_revealing(state, name, config, whole, self.plugins)
+        whole = decisions.completed(state, name, decisions.named_config(name, config), self.plugins)
         decisions.refuse_invalid(await self.validate(whole))
         async with self._doing(f"configuring connector {name}"):
             return await self._put(name, whole, target, may_replace=may_replace)
@@ -193,8 +192,7 @@ class StandaloneHerder:
     async def patch_connector(self, name: str, patch: Properties) -> Created:
         """See `Herder`."""
         state = self._view.config
-        whole = decisions.patched(state, name, decisions.kept_secrets(state, name, patch))
-        decisions.refuse_revealing(state, name, patch, whole, self.plugins)
+        whole = decisions.completed(state, name, patch, self.plugins, is_patch=True)
         decisions.refuse_invalid(await self.validate(whole))
         async with self._doing(f"configuring connector {name}"):
             decisions.patched(self._view.config, name, {})  # it may have gone in the meantime

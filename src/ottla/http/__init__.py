@@ -4,14 +4,16 @@ A service is a list of `Route`s: a method, a path (with `{names}`) and a corouti
 `StreamedReply`; a `SocketRoute` opens a WebSocket, and `static_routes` serves files that were built before. `HttpServer`
 opens it on the running event loop and closes it again; whatever goes wrong is answered in JSON with `error_code` and
 `message`, and nothing waits longer than its time. Each route says who may ask it, and the server's `Guard` holds that:
-names, pages, logins and types of bodies (`guard`). `BasicLogins` are names and passwords. Importing this package imports
-aiohttp: import it where HTTP is asked for.
+names, pages, logins and types of bodies (`guard`). `BasicLogins` are names and passwords. `Asker` asks other
+services. Importing this package imports aiohttp: import it where HTTP is asked for.
 """
 
+from ottla.http.asking import Asker, AskError, WebAnswer
 from ottla.http.basic_logins import BasicLogins
 from ottla.http.door import Door
 from ottla.http.guard import FORM, JSON, BodyTypeError, Guard, Who, everybody, how_open, known_hosts
 from ottla.http.https import asking_context, serving_context
+from ottla.http.instances import LoginsTo, logins_to
 from ottla.http.origins import host_of, is_address, is_loopback, is_of_another_page
 from ottla.http.replies import HttpError, Reply, StreamedReply, json_reply, text_reply
 from ottla.http.server import HttpServer, Request, Route, SocketRoute
@@ -21,18 +23,22 @@ from ottla.http.static import static_routes
 __all__ = [
     "FORM",
     "JSON",
+    "AskError",
+    "Asker",
     "BasicLogins",
     "BodyTypeError",
     "Door",
     "Guard",
     "HttpError",
     "HttpServer",
+    "LoginsTo",
     "Reply",
     "Request",
     "Route",
     "Socket",
     "SocketRoute",
     "StreamedReply",
+    "WebAnswer",
     "Who",
     "asking_context",
     "everybody",
@@ -43,6 +49,7 @@ __all__ = [
     "is_of_another_page",
     "json_reply",
     "known_hosts",
+    "logins_to",
     "serving_context",
     "static_routes",
     "text_reply",

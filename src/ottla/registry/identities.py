@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any
 
 from ottla.client import JoinedMember
@@ -14,6 +16,8 @@ __all__ = ["PROTOCOL", "PROTOCOL_TYPE", "Assignment", "Identity", "assign", "rea
 PROTOCOL_TYPE, PROTOCOL = "sr", "v0"
 VERSION = 1
 NO_ERROR, DUPLICATE_URLS = 0, 1
+_HOST = re.compile(r"[A-Za-z0-9_.\-]{1,253}")
+SHOWN_MAX = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +53,20 @@ class Identity:
     def of(cls, found: object) -> Identity:
         """Read one; raises ValueError."""
         if not isinstance(found, dict) or not isinstance(found.get("host"), str):
-            raise ValueError(f"{found!r} names no instance")
+            raise ValueError(f"{found!r} names no instance"[:SHOWN_MAX])
         eligible = found.get("master_eligibility", found.get("leader_eligibility", True))
-        return cls(found["host"], int(found["port"]), bool(eligible), str(found.get("scheme") or "http"))
+        port, scheme = int(found["port"]), str(found.get("scheme") or "http")
+        if not _is_host(found["host"]) or not 0 < port < 65536 or scheme not in ("http", "https"):
+            raise ValueError(f"{found!r} names no address of an instance"[:SHOWN_MAX])
+        return cls(found["host"], port, bool(eligible), scheme)
+
+
+def _is_host(text: str) -> bool:
+    """Return whether this is a name or an address, and no login, path or port with it."""
+    try:
+        return _HOST.fullmatch(text) is not None or ":" in str(ip_address(text))
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +101,7 @@ def assign(members: Sequence[JoinedMember], last: str = "") -> Assignment:
     for each in members:
         try:
             found[each.member_id] = Identity.of(json.loads(each.metadata))
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             continue
     urls = [each.url for each in found.values()]
     if len(set(urls)) < len(urls):

@@ -10,14 +10,15 @@ from dataclasses import dataclass, field
 
 from ottla.base import ConfigError
 from ottla.client import ClientSecurity, parse_bootstrap, unused_security
-from ottla.http import asking_context, serving_context
+from ottla.http import LoginsTo, asking_context, logins_to, serving_context
 from ottla.registry.access import Access, access_of
 from ottla.registry.core import LEVELS
 from ottla.service import NO_CORS, Cors, hosts_of
 
-__all__ = ["Address", "RegistrySettings", "own_host", "registry_settings"]
+__all__ = ["INSTANCE_HOSTS", "Address", "RegistrySettings", "own_host", "registry_settings"]
 
 PORT = 8081
+INSTANCE_HOSTS = "ottla.inter.instance.hosts"
 STORE = "kafkastore."
 _LISTENER = re.compile(r"(https?)://\[?([0-9a-zA-Z\-%._:]*?)\]?:([0-9]{1,5})", re.IGNORECASE)
 _SECURITY = ("security.protocol", "ssl.", "sasl.")
@@ -49,6 +50,7 @@ _TEXTS: Mapping[str, str] = {
     "ottla.http.hosts": "",
     "access.control.allow.origin": "",
     "access.control.allow.methods": "",
+    INSTANCE_HOSTS: "",
 }
 _OLD = {
     "master.eligibility": "leader.eligibility",
@@ -116,6 +118,8 @@ class RegistrySettings:
     hosts: tuple[str, ...] = ()
     """Further names under which it may be asked."""
     cors: Cors = NO_CORS
+    logins_to: LoginsTo = field(default_factory=LoginsTo)
+    """The other instances that clients' logins may be sent to: whoever joins the group says where those are."""
     warnings: tuple[str, ...] = ()
 
     @property
@@ -157,6 +161,8 @@ def registry_settings(given: Mapping[str, str], environment: Mapping[str, str]) 
     if not secure and (tls.get("ssl.client.auth") or "none") != "none":
         value = properties.get("ssl.client.authentication") or properties.get("ssl.client.auth")
         raise ConfigError("ssl.client.auth", value, "an https listener, where clients show certificates")
+    scheme = _inter_instance(text, listeners)
+    sends = logins_to(INSTANCE_HOSTS, text[INSTANCE_HOSTS], scheme=scheme, tls=tls)
     return RegistrySettings(
         listeners=listeners,
         bootstrap=_bootstrap(text["kafkastore.bootstrap.servers"]),
@@ -167,7 +173,7 @@ def registry_settings(given: Mapping[str, str], environment: Mapping[str, str]) 
         is_mutable=_flag("mode.mutability", text["mode.mutability"]),
         is_eligible=_flag("leader.eligibility", text["leader.eligibility"]),
         host_name=text["host.name"],
-        inter_instance_scheme=_inter_instance(text, listeners),
+        inter_instance_scheme=scheme,
         timeout_s=number["kafkastore.timeout.ms"] / 1000,
         init_timeout_s=number["kafkastore.init.timeout.ms"] / 1000,
         session_timeout_ms=number["kafkagroup.session.timeout.ms"],
@@ -182,12 +188,20 @@ def registry_settings(given: Mapping[str, str], environment: Mapping[str, str]) 
         asking=asking_context(tls) if secure else None,
         hosts=hosts_of(properties),
         cors=Cors.of(properties),
+        logins_to=sends,
         warnings=tuple(_warnings(properties, store, secure=secure)),
+        warnings=tuple(_warnings(properties, store, secure=secure, sends=sends)),
     )
 
 
-def _warnings(properties: Mapping[str, str], store: Mapping[str, str], *, secure: bool) -> list[str]:
+def _warnings(properties: Mapping[str, str], store: Mapping[str, str], *, secure: bool, sends: LoginsTo) -> list[str]:
     found = []
+    asks = properties.get("authentication.method", "NONE").upper() not in ("", "NONE")
+    if asks and not sends.is_anywhere:
+        found.append(
+            f"writes with a login are carried out by the primary only, and not sent on to it: {INSTANCE_HOSTS} names the "
+            "instances that logins may be sent to"
+        )
     unused = unused_security({"security.protocol": "PLAINTEXT", **store})
     for key in properties:
         if key in _OLD:

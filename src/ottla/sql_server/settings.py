@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ottla.base import ConfigError
 from ottla.client import parse_bootstrap
+from ottla.config import shown
 from ottla.http import serving_context
 from ottla.registry import Access, access_of
 from ottla.service import NO_CORS, Cors, hosts_of
@@ -24,7 +25,6 @@ PROCESSING = "ksql.logging.processing."
 _LOG_TOPIC, _LOG_STREAM = f"{PROCESSING}topic.name", f"{PROCESSING}stream.name"
 ENGINES = ("spark", "python")
 _LISTENER = re.compile(r"(https?)://(\[[^\]]+\]|[^:/\[\]]*):([0-9]{1,5})/?", re.IGNORECASE)
-_SECRET = re.compile(r"password|secret|jaas|token|credential|\.key$", re.IGNORECASE)
 _CLIENT = ("security.protocol", "sasl.", "ssl.")
 
 _TEXTS: Mapping[str, str] = {
@@ -164,7 +164,7 @@ class ServerSettings:
 
     def told(self) -> dict[str, str]:
         """The properties as they may be shown."""
-        return {name: "[hidden]" if _SECRET.search(name) else value for name, value in self.properties.items()}
+        return {name: value or "" for name, value in shown(self.properties).items()}
 
 
 def server_settings(properties: Mapping[str, str], environment: Mapping[str, str]) -> ServerSettings:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import http.client
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from ottla.base import ConfigError
+from ottla.connect.herder import ElsewhereError
 from ottla.connect.rest import rest_settings
+from ottla.connect.rest.forwarding import forwarded
 from ottla.connect.rest.settings import Address
 from ottla.connect.rest_logins import EXTENSION, rest_logins
+from ottla.http import HttpError, Reply
 from tests.connect.rest.worker import running_worker
 
 FACTS = Path(__file__).with_name("facts")
@@ -142,3 +148,27 @@ def test_questions_of_browsers_get_kafkas_answers_with_and_without_passwords(kin
 
 def in_no_order(headers: dict[str, str]) -> dict[str, list[str]]:
     return {name: sorted(value.split(",")) for name, value in headers.items()}
+
+
+def test_a_login_is_sent_on_to_a_worker_that_the_operator_lists_and_to_no_other_leader(tmp_path: Path) -> None:
+    given = worker_properties(tmp_path)
+    listed = rest_settings({**given, "ottla.inter.worker.hosts": "one, two:8084"}).logins_to
+    for url, sent in (
+        ("http://one:1/", True),
+        ("http://two:8084", True),
+        ("http://two:1", False),
+        ("https://one", False),
+    ):
+        assert listed.takes(url) is sent, url
+    assert not listed.takes("http://one@evil:8083/") and not listed.takes("http://evil/one")
+    sent_on: list[str] = []
+
+    async def forward(method: str, address: str, body: bytes, headers: Mapping[str, str]) -> Reply:
+        sent_on.append(address)
+        return Reply(b"", "application/json", 200)
+
+    request = make_mocked_request("PUT", "/connectors/a/config", headers={"Authorization": basic("ann:secret")})
+    error = ElsewhereError("another leads", "http://evil:8083/")
+    with pytest.raises(HttpError, match=r"ottla\.inter\.worker\.hosts"):
+        asyncio.run(forwarded(request, error, forward, rest_settings(given).logins_to))
+    assert not sent_on

@@ -69,6 +69,52 @@ def test_another_class_does_not_bring_a_stored_secret_to_light(method: str) -> N
         assert ask(worker, method, "/connectors/door/config", anew)[0] == 200
 
 
+LOGINS = {**SECRET, "connection.url": "jdbc:x://me:hunter2@here/db", "basic.auth.user.info": "me:hunter2", "other": "1"}
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_a_stored_secret_does_not_go_to_another_address_than_it_was_given_for(method: str) -> None:
+    with running_worker() as worker:
+        assert ask(worker, "POST", "/connectors", {"name": "door", "config": LOGINS})[0] == 201
+        shown = ask(worker, "GET", "/connectors/door/config")[1]
+        assert "hunter2" not in json.dumps(shown) and shown["connection.url"] == "jdbc:x://me:[hidden]@here/db"
+        for change in (
+            *({"schema.registry.url": "http://evil"}, {"proxy.host": "evil"}, {"connection.url": "jdbc:x://evil/db"}),
+            *({"connection.url": "jdbc:x://me:[hidden]@evil/db"}, {"odd": "evil:9092"}, {"new.password": "[hidden]"}),
+        ):
+            given = {**shown, **change} if method == "PUT" else change
+            status, body = ask(worker, method, "/connectors/door/config", given)
+            assert status == 400, change
+            assert "[hidden]" in body["message"] or "may have them sent elsewhere" in body["message"]
+            assert ask(worker, "GET", "/connectors/door/config")[1] == shown
+        tuned = {**shown, "other": "2"} if method == "PUT" else {"other": "2"}
+        assert ask(worker, method, "/connectors/door/config", tuned)[0] == 200
+        [task] = worker.runner.tasks.values()
+        assert task.connector_config["connection.url"] == LOGINS["connection.url"]
+        anew = {**LOGINS, "connection.url": "jdbc:x://me:other@there/db"}
+        assert ask(worker, method, "/connectors/door/config", anew)[0] == 200
+
+
+def test_a_mark_of_something_hidden_is_no_value_of_a_new_connector() -> None:
+    with running_worker() as worker:
+        status, body = ask(
+            worker, "POST", "/connectors", {"name": "b", "config": {**SECRET, "db.password": "[hidden]"}}
+        )
+        assert status == 400 and "db.password: [hidden] does not stand for what is stored" in body["message"]
+
+
+def test_a_validation_shows_neither_secrets_nor_what_a_placeholder_stands_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTTLA_TEST_DOOR", "looked up")
+    given = {**LOGINS, "name": "n", "topic": "${env:OTTLA_TEST_DOOR}", "tasks.max": "${env:OTTLA_TEST_DOOR}"}
+    with running_worker() as worker:
+        status, found = ask(worker, "PUT", "/connector-plugins/tests.Secretive/config/validate", given)
+        assert status == 200 and found["error_count"]
+        for each in ("hunter2", "sesame", "looked up"):
+            assert each not in json.dumps(found), each
+        values = {each["value"]["name"]: each["value"] for each in found["configs"]}
+        assert "${env:OTTLA_TEST_DOOR}" in values["tasks.max"]["errors"][0]
+
+
 def test_a_connector_that_cannot_start_is_failed_with_its_trace() -> None:
     with running_worker() as worker:
         status, body = ask(worker, "POST", "/connectors", {"name": "door", "config": {**SECRET, "fail": "yes"}})

@@ -12,6 +12,8 @@ __all__ = ["CONFIGS"]
 
 
 def _alter_config(reach: Reach, arguments: Arguments) -> ActionPlan:
+    from ottla.config import HIDDEN, hidden
+
     client = reach.client
     entity = ConfigEntity(text(arguments, "type"), str(arguments.get("name", "")))
     added = settings(arguments, "set")
@@ -30,10 +32,18 @@ def _alter_config(reach: Reach, arguments: Arguments) -> ActionPlan:
     change = plan_config_change(client, entity, added, dropped)
     alter_config(client, change, validate_only=True)
     secret = {name for name in (*added, *dropped) if name in known and known[name].sensitive}
+    secret |= {name for name in added if hidden(name, added[name]) != added[name]}
     own = {name: each.value for name, each in known.items() if each.is_set_for(entity) and each.value is not None}
     words = ["configs", "--alter", "--entity-type", entity.type]
     words += ["--entity-name", entity.name] if entity.name else ["--entity-default"]
-    words += ["--add-config", ",".join(f"{key}={_bracketed(value)}" for key, value in added.items())] if added else []
+    words += (
+        [
+            "--add-config",
+            ",".join(f"{key}={HIDDEN if key in secret else _bracketed(value)}" for key, value in added.items()),
+        ]
+        if added
+        else []
+    )
     words += ["--delete-config", ",".join(dropped)] if dropped else []
     before = {name: known[name].value if name in known else None for name in (*added, *dropped)}
     undo = Undo(
@@ -48,18 +58,19 @@ def _alter_config(reach: Reach, arguments: Arguments) -> ActionPlan:
     what = entity.singular if entity.name else f"all {entity.type}"
     return ActionPlan(
         "alter-config",
-        dict(arguments),
+        {**arguments, "set": {name: HIDDEN if name in secret else each for name, each in added.items()}},
         tuple(
             Difference(
                 f"{what} {entity.name or ''}/{name}".replace(" /", "/"),
-                "(hidden)" if name in secret else before[name],
-                "(hidden)" if name in secret else added.get(name),
+                HIDDEN if name in secret else before[name],
+                HIDDEN if name in secret else added.get(name),
             )
             for name in (*added, *dropped)
         ),
         command(*words),
         effects=("It holds at once, and after restarts.",),
         undo=None if secret else undo,
+        pinned=dict(arguments) if secret else None,
         run=lambda each: alter_config(each.client, change),
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -15,25 +14,35 @@ from ottla.admin.rest import RestError, Worker
 
 __all__ = ["CONNECTORS", "HIDDEN", "hidden_names", "shown_value"]
 
-HIDDEN = "(hidden)"
-SECRET = re.compile(r"password|secret|credential|passphrase|(^|[._-])token|jaas", re.IGNORECASE)
-"""Names of settings whose values are not shown, whatever their plugin says of them."""
-REFERENCE = re.compile(r"\$\{[^}]*\}")
+HIDDEN = "[hidden]"
+MARKS = (HIDDEN, "(hidden)")
+"""What comes back in the place of a secret that somebody was shown hidden."""
 STATES = {"paused": "PAUSED", "running": "RUNNING", "stopped": "STOPPED"}
 VERBS = {"paused": "pause", "running": "resume", "stopped": "stop"}
 
 
-def hidden_names(names: object, defined: Mapping[str, str] | None = None) -> set[str]:
-    """Return which settings are secrets: by their name, or by the type that the plugin defines."""
+def hidden_names(settings: object, defined: Mapping[str, str] | None = None) -> set[str]:
+    """Return which settings are not shown as they are: by name and value, or by the type that the plugin defines."""
+    from ottla.config import hidden, is_secret
+
     known = defined or {}
-    return {str(each) for each in names if SECRET.search(str(each)) or known.get(str(each)) == "PASSWORD"}  # type: ignore[attr-defined]
+    if isinstance(settings, Mapping):
+        told = {str(key): None if each is None else str(each) for key, each in settings.items()}
+        return {
+            key
+            for key, each in told.items()
+            if hidden(key, each, known.get(key)) != each or is_secret(key, each, known.get(key))
+        }
+    return {str(each) for each in settings if is_secret(str(each), None, known.get(str(each)))}  # type: ignore[attr-defined]
 
 
 def shown_value(value: object, *, is_hidden: bool) -> object:
     """Return a value; of a secret only that it is one, unless it is a reference to where the secret stands."""
+    from ottla.config import is_placeholder
+
     if value is None or not is_hidden:
         return value
-    return value if REFERENCE.fullmatch(str(value)) else HIDDEN
+    return value if is_placeholder(str(value)) else HIDDEN
 
 
 def _config(arguments: Arguments) -> dict[str, str]:
@@ -52,7 +61,7 @@ def _connector(worker: Worker, name: str) -> Any | None:
         raise
 
 
-def _checked(worker: Worker, config: Mapping[str, str]) -> dict[str, str]:
+def _checked(worker: Worker, config: Mapping[str, str | None]) -> dict[str, str]:
     """Have a configuration checked by its plugin; returns the types of its settings, and raises AdminError for errors."""
     plugin = config.get("connector.class")
     if not plugin:
@@ -66,34 +75,67 @@ def _checked(worker: Worker, config: Mapping[str, str]) -> dict[str, str]:
     return {each["definition"]["name"]: each["definition"]["type"] for each in found["configs"]}
 
 
-def _configure(reach: Reach, arguments: Arguments) -> ActionPlan:
-    cluster, name = str(arguments.get("cluster", "")), text(arguments, "name")
-    worker, config = reach.worker(cluster), {**_config(arguments), "name": text(arguments, "name")}
-    there = _connector(worker, name)
-    before: dict[str, str] = {} if there is None else dict(there["config"])
-    for key, value in config.items():  # what is shown hidden, and comes back so, stays what it is
-        if value == HIDDEN and key in before:
-            config[key] = before[key]
-    types = _checked(worker, config)
-    secret = hidden_names({*before, *config}, types)
-    changed = [key for key in sorted({*before, *config}) if before.get(key) != config.get(key)]
-    differences = []
-    for key in changed:
-        is_hidden = key in secret
-        old, new = shown_value(before.get(key), is_hidden=is_hidden), shown_value(config.get(key), is_hidden=is_hidden)
-        differences.append(
-            Difference(f"connector {name}/{key}", old, "(hidden, another)" if old == new == HIDDEN else new)
+def _with_secrets(given: Mapping[str, str], before: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Return a configuration whose marks are what is there; raises AdminError for one that stands for nothing."""
+    from ottla.config import put_back, shown
+
+    kept = {key for key, value in given.items() if value in MARKS and before.get(key) is not None}
+    whole, wrong = put_back({key: value for key, value in given.items() if key not in kept}, before, shown(before))
+    wrong += [key for key, value in whole.items() if value in MARKS and key not in wrong and key not in before]
+    if wrong:
+        raise AdminError(f"{', '.join(wrong)}: {HIDDEN} does not stand for what is there: give the secret itself")
+    return {**whole, **{key: before[key] for key in kept}}
+
+
+def _refuse_sending(
+    given: Mapping[str, str],
+    before: Mapping[str, str | None],
+    after: Mapping[str, str | None],
+    types: Mapping[str, str],
+) -> None:
+    """Raise AdminError where a secret that was not given anew could go to another address than it was given for."""
+    from ottla.config import kept_secrets, moved, shown
+
+    kept = {*kept_secrets(given, before, after, shown(before, types))}
+    kept |= {key for key, value in before.items() if value and HIDDEN in value and after.get(key) == value}
+    changed = moved(before, after)
+    if kept and changed:
+        raise AdminError(
+            f"The values of {', '.join(sorted(kept))} are hidden, and {', '.join(changed)} may have them sent elsewhere: "
+            "give them anew with this change, or leave them out"
         )
-    shown = {key: shown_value(value, is_hidden=key in secret) for key, value in config.items()}
-    file = json.dumps({"name": name, "config": shown}, separators=(",", ":"))
+
+
+def _configure(reach: Reach, arguments: Arguments) -> ActionPlan:
+    from ottla.config import shown
+
+    cluster, name = str(arguments.get("cluster", "")), text(arguments, "name")
+    worker, given = reach.worker(cluster), {**_config(arguments), "name": text(arguments, "name")}
+    there = _connector(worker, name)
+    before: dict[str, str | None] = {} if there is None else dict(there["config"])
+    config = _with_secrets(given, before)
+    types = _checked(worker, config)
+    _refuse_sending(given, before, config, types)
+    old, new = shown(before, types), shown(config, types)
+    changed = [key for key in sorted({*before, *config}) if before.get(key) != config.get(key)]
+    secret = bool(hidden_names(before, types))
+    differences = [
+        Difference(
+            f"connector {name}/{key}",
+            old.get(key),
+            f"{new[key]} (another)" if key in old and key in new and old[key] == new[key] else new.get(key),
+        )
+        for key in changed
+    ]
+    file = json.dumps({"name": name, "config": new}, separators=(",", ":"))
     undo = (
         Undo("delete-connector", {"cluster": cluster, "name": name})
         if there is None
-        else Undo("configure-connector", {"cluster": cluster, "name": name, "config": before}, bool(secret))
+        else Undo("configure-connector", {"cluster": cluster, "name": name, "config": before}, secret)
     )
     return ActionPlan(
         "configure-connector",
-        {"cluster": cluster, "name": name, "config": shown},
+        {"cluster": cluster, "name": name, "config": new},
         tuple(differences),
         f"echo {shlex.quote(file)} > connector.json; " + command("connect", "create", "connector.json"),
         effects=("It begins at once." if there is None else "Its tasks are started again with it.",),
@@ -114,19 +156,20 @@ def _there(reach: Reach, arguments: Arguments) -> tuple[str, str, Worker, Any]:
 
 
 def _delete(reach: Reach, arguments: Arguments) -> ActionPlan:
+    from ottla.config import shown
+
     cluster, name, _, found = _there(reach, arguments)
-    secret = hidden_names(found["config"])
+    old = shown(found["config"])
     return ActionPlan(
         "delete-connector",
         {"cluster": cluster, "name": name},
-        tuple(
-            Difference(f"connector {name}/{key}", shown_value(value, is_hidden=key in secret), None)
-            for key, value in sorted(found["config"].items())
-        ),
+        tuple(Difference(f"connector {name}/{key}", value, None) for key, value in sorted(old.items())),
         command("connect", "delete", name),
         effects=(f"Its {len(found['tasks'])} tasks end.", "A source's offsets, and a sink's group, stay."),
         undo=Undo(
-            "configure-connector", {"cluster": cluster, "name": name, "config": dict(found["config"])}, bool(secret)
+            "configure-connector",
+            {"cluster": cluster, "name": name, "config": dict(found["config"])},
+            old != found["config"],
         ),
         run=lambda each: each.worker(cluster).connector("DELETE", name),
     )

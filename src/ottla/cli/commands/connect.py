@@ -149,13 +149,15 @@ def _rank(state: str, failed: int) -> int:
 
 
 def describe(worker: Worker, args: Namespace) -> int:
-    """Print everything about one connector."""
+    """Print everything about one connector; a worker of Kafka's shows secrets, and this does not."""
+    from ottla.config import shown
+
     name = args.connector
     info = worker.connector("GET", name)
     status = _or_none(lambda: worker.connector("GET", name, "/status"))
     document = {
         "name": name,
-        "config": info["config"],
+        "config": shown(info["config"]),
         "status": status,
         "topics": (_or_none(lambda: worker.connector("GET", name, "/topics")) or {}).get(name, {}).get("topics", []),
         "offsets": (_or_none(lambda: worker.connector("GET", name, "/offsets")) or {}).get("offsets", []),
@@ -167,7 +169,7 @@ def describe(worker: Worker, args: Namespace) -> int:
         print_answer(args.output, Answer(rows, columns, name="part", document=document, items=[document]))
         return 0
     print(f"Connector {name} ({info['type']})")
-    for key, value in sorted(info["config"].items()):
+    for key, value in sorted(shown(info["config"]).items()):
         print(f"  {key}={value}")
     for each in [status["connector"], *status["tasks"]] if status else []:
         restarts = f", {each['restarts']} automatic restarts" if each.get("restarts") else ""

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 __all__ = ["ServerError", "SqlClient"]
 
 SECONDS_MAX = 120.0
+WORDS_MAX = 10_000
 V1, DELIMITED = "application/vnd.ksql.v1+json", "application/vnd.ksqlapi.delimited.v1"
 
 
@@ -41,22 +42,30 @@ class SqlClient:
     variables: dict[str, str] = field(default_factory=dict)
     tls: ssl.SSLContext | None = field(default=None, repr=False)
     """How an https address is checked; None for the authorities that the system knows."""
+    answer_s: float = SECONDS_MAX
+    """How long an answer may take; of a query that streams its rows each piece."""
 
     def info(self) -> dict[str, Any]:
         """Return what the server says of itself; raises ServerError."""
+        from ottla.client import bounded
+
         with self._opened("GET", "/info", None) as answer:
-            found: dict[str, Any] = json.load(answer)["KsqlServerInfo"]
+            found: dict[str, Any] = json.loads(bounded(answer))["KsqlServerInfo"]
             return found
 
     def is_valid_property(self, name: str) -> bool:
         """Whether the server takes a property; raises ServerError with why not."""
+        from ottla.client import bounded
+
         with self._opened("GET", f"/is_valid_property/{name}", None) as answer:
-            return bool(json.load(answer))
+            return bool(json.loads(bounded(answer)))
 
     def execute(self, text: str) -> list[dict[str, Any]]:
         """Return the answers to statements; raises ServerError."""
+        from ottla.client import bounded
+
         with self._opened("POST", "/ksql", self._body(text)) as answer:
-            found: list[dict[str, Any]] = json.loads(answer.read(), parse_float=Decimal)
+            found: list[dict[str, Any]] = json.loads(bounded(answer), parse_float=Decimal)
             return found
 
     def rows(self, text: str) -> list[list[Any]]:
@@ -72,7 +81,7 @@ class SqlClient:
     @contextmanager
     def streamed(self, text: str) -> Iterator[Iterator[str]]:
         """Yield the lines of a query's answer (`/query`); leaving the block ends the query. Raises ServerError."""
-        with self._opened("POST", "/query", self._body(text), seconds=None) as answer:
+        with self._opened("POST", "/query", self._body(text), is_endless=True) as answer:
             yield (line.decode() for line in answer)
 
     def _body(self, text: str) -> dict[str, Any]:
@@ -85,9 +94,11 @@ class SqlClient:
         path: str,
         body: Mapping[str, Any] | None,
         *,
-        seconds: float | None = SECONDS_MAX,
+        is_endless: bool = False,
         accept: str = V1,
     ) -> Iterator[BinaryIO]:
+        from ottla.client import web_answer
+
         data = None if body is None else json.dumps(body).encode()
         headers = {"Accept": accept, "Content-Type": V1}
         if self.user is not None:
@@ -96,19 +107,24 @@ class SqlClient:
             headers["Authorization"] = f"Bearer {self.token}"
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=seconds, context=self.tls) as answer:
+            seconds = None if is_endless else self.answer_s
+            with web_answer(
+                request, answer_s=seconds, total_s=seconds if accept == V1 else None, context=self.tls
+            ) as answer:
                 yield answer
         except urllib.error.HTTPError as error:
             raise _refusal(error) from None
         except urllib.error.URLError as error:
             raise ServerError(f"The server at {self.url} does not answer: {error.reason}") from None
-        except (OSError, ValueError, http.client.HTTPException) as error:
+        except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
             raise ServerError(f"The connection to {self.url} broke: {error}") from None
 
 
 def _refusal(error: urllib.error.HTTPError) -> ServerError:
+    from ottla.client import bounded
+
     try:
-        found = json.loads(error.read())
-        return ServerError(str(found["message"]), found.get("entities"))
-    except (ValueError, KeyError, TypeError):
+        found = json.loads(bounded(error))
+        return ServerError(str(found["message"])[:WORDS_MAX], found.get("entities"))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ServerError(f"The server answers {error.code} {error.reason}")

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ottla.config import placeholders
-from ottla.connect.error_policy.secrets import HIDDEN
 from ottla.connect.errors import AlreadyExistsError, BadRequestError, NotFoundError
 from ottla.connect.storage import (
     ConfigState,
@@ -30,7 +29,6 @@ __all__ = [
     "View",
     "check_modifiable",
     "create_or_replace",
-    "kept_secrets",
     "named_config",
     "patched",
     "pause_or_resume",
@@ -82,15 +80,6 @@ def patched(state: ConfigState, name: str, patch: Properties) -> dict[str, str |
     _known(state, name, f"Connector {name} not found")
     merged = {**state.configs[name], **patch}
     return {key: value for key, value in merged.items() if key not in patch or value is not None}
-
-
-def kept_secrets(state: ConfigState, name: str, config: Properties) -> dict[str, str | None]:
-    """Return a configuration in which what was shown as hidden is what is stored.
-
-    Who reads a configuration, changes a key and puts it back has never seen its secrets.
-    """
-    stored = state.configs.get(name, {})
-    return {key: stored.get(key, value) if value == HIDDEN else value for key, value in config.items()}
 
 
 def refuse_invalid(infos: Mapping[str, Any]) -> None:

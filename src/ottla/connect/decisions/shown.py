@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ottla.config import HIDDEN, hidden_text, kept_secrets, moved, put_back
 from ottla.connect.config_def import ConfigDef, key_info
 from ottla.connect.connector_config import connector_def, enriched_def
-from ottla.connect.decisions.changes import View
-from ottla.connect.error_policy.secrets import HIDDEN, masked, sensitive_keys
+from ottla.connect.decisions.changes import View, patched
+from ottla.connect.error_policy.secrets import masked
 from ottla.connect.errors import BadRequestError, ConnectError, NotFoundError
 from ottla.connect.plugins import PluginKind, Plugins
 from ottla.connect.storage import ConfigState, Status, TaskId
 
 __all__ = [
+    "completed",
     "connector_info",
     "connector_status",
     "connector_type",
     "plugin_keys",
-    "refuse_revealing",
     "shown_config",
     "task_infos",
     "task_status",
@@ -49,22 +50,44 @@ def _definition(config: Properties, plugins: Plugins) -> ConfigDef | None:
 
 def shown_config(config: Properties, plugins: Plugins) -> dict[str, str | None]:
     """Return a configuration without its passwords. Kafka shows them; `error_policy` says which keys are meant."""
-    return masked(config, sensitive_keys(config, _definition(config, plugins)))
+    return masked(config, _definition(config, plugins))
 
 
-def refuse_revealing(state: ConfigState, name: str, given: Properties, whole: Properties, plugins: Plugins) -> None:
+def completed(
+    state: ConfigState, name: str, given: Properties, plugins: Plugins, *, is_patch: bool = False
+) -> dict[str, str | None]:
+    """Return the configuration that a request means: what it was shown as hidden is what is stored.
+
+    Who reads a configuration, changes a key and puts it back has never seen its secrets. Raises BadRequestError where one of
+    them would be shown, or sent elsewhere, and was not given anew; NotFoundError for a patch of no connector.
+    """
+    stored = state.configs.get(name, {})
+    seen = shown_config(stored, plugins)
+    whole, wrong = put_back(given, stored, seen)
+    if wrong:
+        raise BadRequestError(
+            f"{', '.join(wrong)}: {HIDDEN} does not stand for what is stored here: give the secret itself"
+        )
+    if is_patch:
+        whole = patched(state, name, whole)
+    kept = kept_secrets(given, stored, whole, seen)
+    _refuse_revealing(kept, stored, whole, plugins)
+    changed = moved(stored, whole)
+    if kept and changed:
+        raise BadRequestError(
+            f"The stored values of {', '.join(kept)} are hidden, and {', '.join(changed)} may have them sent elsewhere: "
+            "give them anew with this change, or leave them out"
+        )
+    return whole
+
+
+def _refuse_revealing(kept: Sequence[str], stored: Properties, whole: Properties, plugins: Plugins) -> None:
     """Raise BadRequestError where a stored secret that nobody has given anew would be shown from now on.
 
     Another class may know the same key and not call it a password: who may change a configuration could read it so.
     """
-    stored = state.configs.get(name)
-    if stored is None:
-        return
-    secret = {key for key, value in shown_config(stored, plugins).items() if value == HIDDEN != stored[key]}
     shown = shown_config(whole, plugins)
-    revealed = sorted(
-        key for key in secret if given.get(key, HIDDEN) == HIDDEN and key in whole and shown[key] != HIDDEN
-    )
+    revealed = [key for key in kept if shown[key] == stored[key]]
     if revealed:
         raise BadRequestError(
             f"The stored values of {', '.join(revealed)} are hidden, and this configuration would show them, since "
@@ -94,7 +117,7 @@ def task_infos(view: View, name: str, plugins: Plugins) -> list[dict[str, Any]]:
     found = []
     for task in view.config.tasks(name):
         own = view.config.task_configs[task]
-        shown = masked(own, sensitive_keys(own, definition))
+        shown = masked(own, definition)
         found.append({"id": {"connector": task.connector, "task": task.task}, "config": shown})
     return found
 
@@ -102,7 +125,7 @@ def task_infos(view: View, name: str, plugins: Plugins) -> list[dict[str, Any]]:
 def _state(status: Status) -> dict[str, Any]:
     shown = {"state": status.state.value, "worker_id": status.worker_id}
     optional: dict[str, Any] = {
-        "trace": status.trace,
+        "trace": None if status.trace is None else hidden_text(status.trace),
         "version": status.version if status.version != "undefined" else None,
     }
     optional["restarts"] = status.restarts

@@ -311,16 +311,14 @@ class DistributedHerder:
     ) -> Created:
         """See `Herder`."""
         state = (await self.view()).config
-        whole = decisions.kept_secrets(state, name, decisions.named_config(name, config))
-        decisions.refuse_revealing(state, name, config, whole, self.plugins)
+        whole = decisions.completed(state, name, decisions.named_config(name, config), self.plugins)
         decisions.refuse_invalid(await self.validate(whole))
         return await self._put(name, whole, target, may_replace=may_replace)
 
     async def patch_connector(self, name: str, patch: Properties) -> Created:
         """See `Herder`."""
         state = (await self.view()).config
-        whole = decisions.patched(state, name, decisions.kept_secrets(state, name, patch))
-        decisions.refuse_revealing(state, name, patch, whole, self.plugins)
+        whole = decisions.completed(state, name, patch, self.plugins, is_patch=True)
         decisions.refuse_invalid(await self.validate(whole))
         return await self._put(name, whole, None, may_replace=True, must_exist=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ottla.config import hidden_text
 from ottla.connect.api import SourceConnector
 from ottla.connect.plugins import Plugins
 from ottla.connect.storage import sink_group
@@ -90,6 +91,7 @@ def _boundary_error(connector: SourceConnector, config: Mapping[str, str]) -> st
 
 def with_errors(infos: dict[str, Any], errors: Mapping[str, str]) -> dict[str, Any]:
     """Return a validation with further errors in their places."""
+    errors = {name: hidden_text(words) for name, words in errors.items()}
     configs = [
         {**each, "value": {**each["value"], "errors": [*each["value"]["errors"], errors[each["value"]["name"]]]}}
         if each["value"] and each["value"]["name"] in errors

@@ -1,7 +1,7 @@
 """What is done about records that fail, and about values that stand elsewhere; decisions only. Pure."""
 
 from ottla.connect.error_policy.dead_letters import ErrorContext, context_headers, error_log_line
-from ottla.connect.error_policy.secrets import masked, sensitive_keys
+from ottla.connect.error_policy.secrets import concealed, masked
 from ottla.connect.error_policy.tolerance import Decision, Fail, Processing, Retry, Skip, Tolerance, restart_delay_ms
 
 __all__ = [
@@ -12,9 +12,9 @@ __all__ = [
     "Retry",
     "Skip",
     "Tolerance",
+    "concealed",
     "context_headers",
     "error_log_line",
     "masked",
     "restart_delay_ms",
-    "sensitive_keys",
 ]

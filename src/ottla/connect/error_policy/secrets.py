@@ -1,41 +1,43 @@
-"""What of a configuration nobody may see."""
+"""What of a configuration nobody may see, and of an answer to one that was validated."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from typing import Any
 
-from ottla.config import ConfigType, is_placeholder
+from ottla.config import ConfigType, hidden, hidden_text, shown
 from ottla.connect.config_def import ConfigDef
 
-__all__ = ["masked", "sensitive_keys"]
+__all__ = ["concealed", "masked"]
 
-HIDDEN = "[hidden]"
-_SECRET = re.compile(
-    r"password|passwd|secret|token|credential|private[._-]?key|access[._-]?key|sasl\.jaas\.config|api[._-]?key"
-)
+Properties = Mapping[str, str | None]
 
 
-def sensitive_keys(props: Mapping[str, str | None], definition: ConfigDef | None = None) -> set[str]:
-    """Return the keys whose values nobody is shown: passwords by type, and by name where no type is known."""
-    typed = {} if definition is None else definition.keys
-    found = set()
-    for key in props:
-        if key in typed:
-            if typed[key].type is ConfigType.PASSWORD:
-                found.add(key)
-        elif _SECRET.search(key.lower()):
-            found.add(key)
-    return found
+def masked(props: Properties, definition: ConfigDef | None = None) -> dict[str, str | None]:
+    """Return a configuration to show: secrets are `[hidden]`, but placeholders are none and stay."""
+    return shown(props, {} if definition is None else {name: key.type for name, key in definition.keys.items()})
 
 
-def masked(props: Mapping[str, str | None], hidden: Iterable[str]) -> dict[str, str | None]:
-    """Return a configuration to show: hidden values are `[hidden]`, but placeholders are no secrets and stay."""
-    secret = set(hidden)
+def concealed(infos: Mapping[str, Any], given: Properties, resolved: Properties) -> dict[str, Any]:
+    """Return a validation's answer without secrets; of what a placeholder stands for it shows the placeholder."""
+    return {**infos, "configs": [_concealed(each, given, resolved) for each in infos["configs"]]}
 
-    def shown(key: str, value: str | None) -> str | None:
-        if key not in secret or not value or is_placeholder(value):
-            return value
-        return HIDDEN
 
-    return {key: shown(key, value) for key, value in props.items()}
+def _concealed(info: Mapping[str, Any], given: Properties, resolved: Properties) -> dict[str, Any]:
+    value = info["value"]
+    if not value:
+        return dict(info)
+    name, kind = value["name"], None if info["definition"] is None else info["definition"]["type"]
+    before, text = given.get(name), (resolved.get(name) or "").strip()
+    elsewhere = before != resolved.get(name)
+    told = before if elsewhere else hidden(name, value["value"], kind)
+    replaced = [(text, told or "")] if text and (elsewhere or hidden(name, text, kind) != text) else []
+    errors = [hidden_text(_replaced(each, replaced)) for each in value["errors"]]
+    kept = value["value"] is None or kind == ConfigType.PASSWORD.name
+    return {**info, "value": {**value, "value": value["value"] if kept else told, "errors": errors}}
+
+
+def _replaced(words: str, secrets: list[tuple[str, str]]) -> str:
+    for secret, told in secrets:
+        words = words.replace(secret, told)
+    return words

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
-
-import aiohttp
 
 from ottla.connect.herder import ElsewhereError
-from ottla.http import HttpError, Reply, Request
+from ottla.connect.rest.settings import WORKER_HOSTS
+from ottla.http import Asker, AskError, HttpError, LoginsTo, Reply, Request
 
 __all__ = ["Forward", "forward_by_http", "forwarded", "forwarding"]
 
@@ -19,7 +17,7 @@ Forward = Callable[[str, str, bytes, Mapping[str, str]], Awaitable[Reply]]
 ANSWER_SECONDS_MAX = 90.0
 
 
-async def forwarded(request: Request, error: ElsewhereError, forward: Forward) -> Reply:
+async def forwarded(request: Request, error: ElsewhereError, forward: Forward, sends_to: LoginsTo) -> Reply:
     """Return the answer of the worker that an error names; raises HttpError 409 where there is none to be asked.
 
     A client's request carries no flag and may take two hops: to a worker that this one takes for the leader, and from it to
@@ -37,29 +35,35 @@ async def forwarded(request: Request, error: ElsewhereError, forward: Forward) -
     address = str(request.url.with_query(query).relative())
     headers = {"Content-Type": "application/json", "Accept": "application/json"}
     if "Authorization" in request.headers:
+        if not sends_to.takes(error.url):
+            raise HttpError(
+                409,
+                f"The request has a login, and the leader at {error.url} is not known as a worker that logins are sent to: "
+                f"ask it there, or list its host in {WORKER_HOSTS} of every worker",
+            )
         headers["Authorization"] = request.headers["Authorization"]
     return await forward(request.method, error.url.rstrip("/") + address, await request.read(), headers)
 
 
-def forwarding(context: Callable[[], ssl.SSLContext] | None = None) -> Forward:
+def forwarding(
+    context: Callable[[], ssl.SSLContext] | None = None, *, seconds_max: float = ANSWER_SECONDS_MAX
+) -> Forward:
     """Return what asks another worker: by HTTPS with the context of that moment, or the system's authorities.
 
     It raises HttpError 500 where the other cannot be reached.
     """
 
     async def forward(method: str, address: str, body: bytes, headers: Mapping[str, str]) -> Reply:
-        limit = aiohttp.ClientTimeout(total=ANSWER_SECONDS_MAX)
         tls: ssl.SSLContext | bool = True if context is None else context()
-        given: dict[str, Any] = {"data": body or None, "headers": dict(headers), "allow_redirects": False, "ssl": tls}
+        asker = Asker(seconds_max)
         try:
-            async with (
-                aiohttp.ClientSession(timeout=limit) as session,
-                session.request(method, address, **given) as answer,
-            ):
-                kept = {"Location": answer.headers["Location"]} if "Location" in answer.headers else {}
-                return Reply(await answer.read(), answer.content_type or "application/json", answer.status, kept)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            answer = await asker.ask(method, address, data=body or None, headers=headers, tls=tls)
+        except AskError as error:
             raise HttpError(500, f"IO Error trying to forward REST request: {error}") from error
+        finally:
+            await asker.close()
+        kept = {"Location": answer.headers["Location"]} if "Location" in answer.headers else {}
+        return Reply(answer.body, answer.content_type or "application/json", answer.status, kept)
 
     return forward
 

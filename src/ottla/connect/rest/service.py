@@ -175,7 +175,7 @@ class _Serving:
                 try:
                     return await handle(request)
                 except ElsewhereError as error:
-                    return await forwarded(request, error, self._forward)
+                    return await forwarded(request, error, self._forward, self._settings.logins_to)
         except TimeoutError:
             doing = self._herder.doing
             return _error(500, "Request timed out." + (f" The worker is currently {doing}." if doing else ""))

@@ -10,11 +10,20 @@ from dataclasses import dataclass, field
 
 from ottla.base import ConfigError
 from ottla.connect.rest_logins import rest_logins
-from ottla.http import BasicLogins, asking_context, serving_context
+from ottla.http import BasicLogins, LoginsTo, asking_context, logins_to, serving_context
 from ottla.service import NO_CORS, Cors, hosts_of
 
-__all__ = ["DEFAULT_LISTENERS", "Address", "RestSettings", "https_properties", "parse_addresses", "rest_settings"]
+__all__ = [
+    "DEFAULT_LISTENERS",
+    "WORKER_HOSTS",
+    "Address",
+    "RestSettings",
+    "https_properties",
+    "parse_addresses",
+    "rest_settings",
+]
 
+WORKER_HOSTS = "ottla.inter.worker.hosts"
 _LISTENER = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
 _HEADER = re.compile(
     r"\s*(add|set|addDate|setDate)\s+([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*([^\r\n]*?)\s*", re.IGNORECASE
@@ -65,6 +74,8 @@ class RestSettings:
     """The hosts under which others are told to ask."""
     hosts: tuple[str, ...] = ()
     """Further names under which it may be asked."""
+    logins_to: LoginsTo = field(default_factory=LoginsTo)
+    """The other workers that clients' logins may be sent to: whoever joins the group says where the leader is."""
 
     topic_tracking: bool = True
     topic_reset: bool = True
@@ -99,9 +110,18 @@ def rest_settings(worker: Mapping[str, str]) -> RestSettings:
         headers=tuple((name, value) for action, name, value in rules if not action.endswith("date")),
         header_dates=tuple((name, _ms(name, value)) for action, name, value in rules if action.endswith("date")),
         logins=rest_logins(worker, os.environ),
+        logins_to=logins_to(
+            *(WORKER_HOSTS, worker.get(WORKER_HOSTS, "")), scheme=_asked_scheme(worker, listeners), tls=own
+        ),
         topic_tracking=_flag(worker, "topic.tracking.enable"),
         topic_reset=_flag(worker, "topic.tracking.allow.reset"),
     )
+
+
+def _asked_scheme(worker: Mapping[str, str], listeners: tuple[Address, ...]) -> str:
+    """Return by which protocol workers ask each other."""
+    advertised = worker.get("rest.advertised.listener", "").strip().lower()
+    return advertised or ("https" if all(each.is_secure for each in listeners) else "http")
 
 
 def _words(text: str) -> list[str]:

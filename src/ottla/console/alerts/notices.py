@@ -20,11 +20,14 @@ from urllib.parse import unquote, urlsplit
 from ottla.base import ConfigError, KafkaError, Millis, OttlaError, TopicPartition
 from ottla.client import Client, partition_of
 from ottla.console.alerts.rules import Event
+from ottla.http import Asker, AskError
 from ottla.wire import Record, build_batch
 
 __all__ = ["Mail", "NoticeError", "Notices", "Target", "mail_settings", "notice", "targets_of"]
 
 SECONDS_MAX: Final = 10.0
+WEBHOOK_BYTES_MAX: Final = 1 << 20
+"""Of what a webhook answers."""
 PAUSES_S: Final = (1.0, 5.0, 25.0)
 """Between tries."""
 VERSION: Final = 1
@@ -167,17 +170,16 @@ class Notices:
 
 
 async def _post(url: str, said: Mapping[str, object]) -> None:
-    import aiohttp
-
+    asker = Asker(SECONDS_MAX, bytes_max=WEBHOOK_BYTES_MAX)
+    headers = {"User-Agent": "ottla-console", "Content-Type": "application/json"}
     try:
-        async with (
-            aiohttp.ClientSession() as session,
-            session.post(url, json=said, allow_redirects=False, headers={"User-Agent": "ottla-console"}) as answer,
-        ):
-            if not 200 <= answer.status < 300:
-                raise NoticeError(f"it answered HTTP {answer.status}")
-    except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise NoticeError(_without(str(error) or type(error).__name__, url)) from None
+        answer = await asker.ask("POST", url, data=json.dumps(said).encode(), headers=headers)
+        if not 200 <= answer.status < 300:
+            raise NoticeError(f"it answered HTTP {answer.status}")
+    except AskError as error:
+        raise NoticeError(_without(str(error), url)) from None
+    finally:
+        await asker.close()
 
 
 def _without(text: str, url: str) -> str:

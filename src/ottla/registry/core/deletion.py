@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import replace
 
 from ottla.registry.core.decision import Decision
@@ -45,8 +45,9 @@ def delete_subject(state: State, subject: str, *, permanent: bool) -> Decision:
         raise subject_not_deleted(subject)
     if not permanent and not live:
         raise subject_was_deleted(subject)
+    within = {(subject, each.version) for each in versions}
     for each in versions if permanent else live:
-        _refuse_referenced(state, each, within={(subject, other.version) for other in versions}, permanent=permanent)
+        _refuse_referenced(state, each, within=within, permanent=permanent)
     if permanent:
         return Decision(_removed(state, versions), [each.version for each in versions])
     records = (SubjectDeleted(subject, live[-1].version), *_settings_removed(state, subject))
@@ -70,7 +71,7 @@ def delete_version(state: State, subject: str, version: int, *, permanent: bool)
 
 
 def _refuse_referenced(
-    state: State, schema: StoredSchema, *, within: Iterable[tuple[str, int]], permanent: bool
+    state: State, schema: StoredSchema, *, within: Collection[tuple[str, int]], permanent: bool
 ) -> None:
     """Raise RegistryError where a schema is referred to by others than those that go with it."""
     for each in state.referrers(schema.subject, schema.version):

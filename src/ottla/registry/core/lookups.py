@@ -32,7 +32,7 @@ __all__ = [
     "listed_schemas",
     "listed_subjects",
     "referenced_texts",
-    "referrer_ids",
+    "referring",
     "stored_alike",
     "using",
     "version_number",
@@ -41,6 +41,8 @@ __all__ = [
 ]
 
 LATEST = -1
+REFERENCED_CHARS_MAX = 32 << 20
+"""Of the texts of all schemas that one refers to, by whatever way."""
 T = TypeVar("T")
 
 
@@ -214,9 +216,9 @@ def _has_rule(schema: StoredSchema, rule_type: str) -> bool:
     )
 
 
-def referrer_ids(state: State, subject: str, version: int, *, deleted: bool = False) -> list[int]:
-    """Return the ids of the schemas that refer to a version."""
-    return sorted({each.id for each in state.referrers(subject, version) if deleted or not each.deleted})
+def referring(state: State, subject: str, version: int, *, deleted: bool = False) -> list[StoredSchema]:
+    """Return the schemas that refer to a version."""
+    return [each for each in state.referrers(subject, version) if deleted or not each.deleted]
 
 
 def referenced_texts(
@@ -229,6 +231,7 @@ def referenced_texts(
     home = Subject.of(subject)
     settled = tuple(_settled(state, home, each) for each in references)
     found: dict[tuple[str, int], StoredSchema] = {}
+    chars = 0
     waiting = [(home.beside(each.subject), each.version) for each in settled]
     while waiting:
         place = waiting.pop()
@@ -238,6 +241,9 @@ def referenced_texts(
         if schema is None:
             raise invalid_schema(_missing(*place))
         found[place] = schema
+        chars += len(schema.text)
+        if chars > REFERENCED_CHARS_MAX:
+            raise invalid_schema(f"The schemas that it refers to have more than {REFERENCED_CHARS_MAX} characters")
         inner = Subject.of(schema.subject)
         waiting += [(inner.beside(each.subject), each.version) for each in schema.references]
     return settled, found
@@ -246,10 +252,10 @@ def referenced_texts(
 def _settled(state: State, home: Subject, reference: SchemaReference) -> SchemaReference:
     if reference.version != LATEST:
         return reference
-    live = _visible(state.versions(home.beside(reference.subject)), deleted=False)
-    if not live:
+    latest = state.latest(home.beside(reference.subject))
+    if latest is None:
         raise invalid_schema(_missing(reference.subject, reference.version))
-    return SchemaReference(reference.name, reference.subject, live[-1].version)
+    return SchemaReference(reference.name, reference.subject, latest.version)
 
 
 def _missing(subject: str, version: int) -> str:

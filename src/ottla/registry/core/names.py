@@ -6,7 +6,16 @@ from dataclasses import dataclass
 
 from ottla.registry.core.errors import invalid_subject
 
-__all__ = ["ALL_CONTEXTS", "DEFAULT_CONTEXT", "EVERYTHING", "Subject", "checked", "context_name", "in_context"]
+__all__ = [
+    "ALL_CONTEXTS",
+    "DEFAULT_CONTEXT",
+    "EVERYTHING",
+    "Subject",
+    "checked",
+    "context_name",
+    "in_context",
+    "scope_of",
+]
 
 DEFAULT_CONTEXT = "."
 ALL_CONTEXTS = ":*:"
@@ -14,6 +23,7 @@ ALL_CONTEXTS = ":*:"
 EVERYTHING = ":.__GLOBAL:"
 """The subject that holds configuration and mode of everything."""
 RESERVED = frozenset({"__GLOBAL", "__EMPTY"})
+RESERVED_CONTEXTS = frozenset({".__GLOBAL", ".__EMPTY"})
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -40,14 +50,15 @@ class Subject:
 
     def beside(self, text: str) -> str:
         """Return the whole name of a subject that something in this one's context refers to."""
-        return text if text.startswith(":.") else str(Subject(self.context, text))
+        return str(Subject.of(text) if text.startswith(":.") else Subject(self.context, text))
 
 
 def checked(text: str) -> str:
     """Return a subject's whole name; raises RegistryError for one that cannot be."""
     subject = Subject.of(text)
     wrong = any(ord(each) < 32 or 127 <= ord(each) < 160 for each in text)
-    if wrong or not subject.name or subject.name in RESERVED or text.startswith(":*"):
+    reserved = subject.name in RESERVED or subject.context in RESERVED_CONTEXTS
+    if wrong or reserved or not subject.name or text.startswith(":*"):
         raise invalid_subject(text)
     return str(subject)
 
@@ -56,6 +67,12 @@ def context_name(text: str) -> str:
     """Return a context's name from a path or a query: `ctx`, `.ctx` and `:.ctx:` are the same."""
     plain = text.strip(":")
     return plain if plain.startswith(".") else f".{plain}"
+
+
+def scope_of(text: str) -> str | None:
+    """Return what a name of a configuration or a mode means: a subject's whole name, a context, or None for everything."""
+    subject = Subject.of(text)
+    return None if subject == Subject(DEFAULT_CONTEXT, "") else str(subject)
 
 
 def in_context(context: str, text: str) -> str:

@@ -162,5 +162,7 @@ def _laid(below: Any, above: Any) -> Any:
     if isinstance(below, list) and isinstance(above, list):
         if all(isinstance(each, Mapping) and "name" in each for each in (*below, *above)):
             return list({each["name"]: each for each in (*below, *above)}.values())
+        if all(isinstance(each, str) for each in (*below, *above)):
+            return list(dict.fromkeys((*below, *above)))
         return [*below, *(each for each in above if each not in below)]
     return above

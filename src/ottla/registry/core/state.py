@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -48,12 +48,19 @@ class State:
         self._prints: dict[bytes, dict[Place, None]] = {}
         self._referrers: dict[Place, dict[Place, None]] = {}
         self._contexts: set[str] = set()
+        self._used: Counter[str] = Counter()
+        """How many subjects each context has."""
 
     # What is there
 
     def versions(self, subject: str) -> Mapping[int, StoredSchema]:
         """Return a subject's versions, those that are marked as deleted too, in order."""
         return self._subjects.get(subject, EMPTY)
+
+    def latest(self, subject: str) -> StoredSchema | None:
+        """Return a subject's latest version that is not marked as deleted."""
+        versions = self._subjects.get(subject, {})
+        return next((versions[each] for each in reversed(versions) if not versions[each].deleted), None)
 
     def subjects(self) -> list[Subject]:
         """Return all subjects in their order."""
@@ -66,8 +73,7 @@ class State:
 
     def contexts(self) -> list[str]:
         """Return the contexts that there are, the default one first."""
-        used = {Subject.of(each).context for each in self._subjects}
-        return sorted({DEFAULT_CONTEXT, *self._contexts, *used})
+        return sorted({DEFAULT_CONTEXT, *self._contexts, *self._used})
 
     def users(self, context: str, schema_id: int) -> list[StoredSchema]:
         """Return the versions that have an id, in the order in which they came."""
@@ -111,28 +117,43 @@ class State:
                 pass
 
     def _put(self, schema: StoredSchema) -> None:
-        self._remove(schema.subject, schema.version)
-        context, place = Subject.of(schema.subject).context, (schema.subject, schema.version)
-        versions = self._subjects.setdefault(schema.subject, {})
+        context = Subject.of(schema.subject).context
+        if schema.subject not in self._subjects:
+            self._subjects[schema.subject] = {}
+            self._used[context] += 1
+        versions = self._subjects[schema.subject]
+        if (before := versions.get(schema.version)) is not None:
+            self._unindex(before)
         last = next(reversed(versions), 0)
         versions[schema.version] = schema
-        if schema.version < last:
+        if before is None and schema.version < last:
             self._subjects[schema.subject] = dict(sorted(versions.items()))
-        self._ids.setdefault((context, schema.id), {})[place] = None
-        self._prints.setdefault(schema.fingerprint, {})[place] = None
-        counts = self._contents.setdefault((context, schema.content), defaultdict(int))
-        counts[schema.id] += 1
-        for each in self._targets(schema):
-            self._referrers.setdefault(each, {})[place] = None
+        self._index(schema)
         self.max_ids[context] = max(schema.id, self.max_ids.get(context, 0))
 
     def _remove(self, subject: str, version: int) -> None:
         schema = self._subjects.get(subject, {}).pop(version, None)
         if schema is None:
             return
+        self._unindex(schema)
         if not self._subjects[subject]:
             del self._subjects[subject]
-        context, place = Subject.of(subject).context, (subject, version)
+            context = Subject.of(subject).context
+            self._used[context] -= 1
+            if not self._used[context]:
+                del self._used[context]
+
+    def _index(self, schema: StoredSchema) -> None:
+        context, place = Subject.of(schema.subject).context, (schema.subject, schema.version)
+        self._ids.setdefault((context, schema.id), {})[place] = None
+        self._prints.setdefault(schema.fingerprint, {})[place] = None
+        counts = self._contents.setdefault((context, schema.content), defaultdict(int))
+        counts[schema.id] += 1
+        for each in self._targets(schema):
+            self._referrers.setdefault(each, {})[place] = None
+
+    def _unindex(self, schema: StoredSchema) -> None:
+        context, place = Subject.of(schema.subject).context, (schema.subject, schema.version)
         _drop(self._ids, (context, schema.id), place)
         _drop(self._prints, schema.fingerprint, place)
         counts = self._contents[context, schema.content]

@@ -10,7 +10,7 @@ from ottla.http import Request
 from ottla.registry.authorization import Caller
 from ottla.registry.core import RegistryError, State
 from ottla.registry.core.lookups import Page, aliased
-from ottla.registry.core.names import ALL_CONTEXTS, DEFAULT_CONTEXT, Subject, context_name, in_context
+from ottla.registry.core.names import ALL_CONTEXTS, DEFAULT_CONTEXT, Subject, context_name, in_context, scope_of
 from ottla.registry.rest.bodies import read_body
 
 __all__ = ["Asked"]
@@ -47,16 +47,13 @@ class Asked:
         """Return a name of the path."""
         return self.request.match_info[name]
 
-    def subject(self, *, follows_alias: bool = True) -> str:
+    def subject(self) -> str:
         """Return the whole name of the path's subject, or of the one that it is an alias of."""
-        name = str(Subject.of(in_context(self.context, self.path("subject"))))
-        return aliased(self.state, name) if follows_alias else name
+        return aliased(self.state, str(Subject.of(in_context(self.context, self.path("subject")))))
 
     def scope(self) -> str | None:
         """Return whose configuration or mode is meant: of a subject, of a context, or None for everything."""
-        if "subject" in self.request.match_info:
-            return self.subject(follows_alias=False)
-        return None if self.context == DEFAULT_CONTEXT else f":{self.context}:"
+        return scope_of(in_context(self.context, self.request.match_info.get("subject", "")))
 
     def text(self, name: str, default: str = "") -> str:
         """Return a parameter, the first of several."""

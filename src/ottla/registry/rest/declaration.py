@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from ottla import service
 from ottla.registry.authorization import Right
+from ottla.registry.core.names import Subject
 from ottla.registry.rest.asked import Asked
 
 __all__ = ["ONCE", "Endpoint", "check"]
@@ -17,6 +18,9 @@ OF_EVERYTHING = {
     Right.SUBJECT_COMPATIBILITY_WRITE: Right.GLOBAL_COMPATIBILITY_WRITE,
 }
 """What a configuration's or a mode's right is called where it is not a subject's."""
+SETTINGS = ("/config", "/mode")
+"""Addresses whose name may be a context or everything, and is never followed to what it is an alias of."""
+CONTEXTS = "/contexts/{prefix_context}"
 
 
 Endpoint: TypeAlias = service.Endpoint[Answer]
@@ -34,8 +38,8 @@ def check(endpoint: Endpoint, asked: Asked) -> None:
         return
     right, subject = Right(endpoint.right), None
     if right in OF_EVERYTHING:
-        scope = asked.scope()
-        subject = scope if "subject" in asked.request.match_info else None
+        meant = asked.scope() if endpoint.path.removeprefix(CONTEXTS).startswith(SETTINGS) else asked.subject()
+        subject = None if meant is None or Subject.of(meant).is_context else meant
         right = OF_EVERYTHING[right] if subject is None else right
     elif right not in OF_EVERYTHING.values():
         subject = asked.subject()

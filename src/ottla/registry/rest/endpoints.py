@@ -36,7 +36,7 @@ from ottla.registry.core.lookups import (
     listed_contexts,
     listed_schemas,
     listed_subjects,
-    referrer_ids,
+    referring,
     using,
     version_number,
     version_of,
@@ -458,8 +458,8 @@ class Endpoints:
     async def _referenced_by(self, asked: Asked) -> Any:
         number = version_number(asked.path("version"))
         schema = version_of(asked.state, asked.subject(), number, deleted=True)
-        found = referrer_ids(asked.state, schema.subject, schema.version, deleted=asked.flag("deleted"))
-        return asked.page().of(found)
+        found = referring(asked.state, schema.subject, schema.version, deleted=asked.flag("deleted"))
+        return asked.page().of(sorted({each.id for each in _readable(asked, found)}))
 
     async def _with_metadata(self, asked: Asked) -> Any:
         wanted = dict(zip(asked.texts("key"), asked.texts("value"), strict=False))

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
 
-import aiohttp
-from yarl import URL
-
-from ottla.http import Reply, Request
+from ottla.http import Asker, AskError, Reply, Request
 from ottla.registry.core.errors import forwarding_failed, unknown_leader
 from ottla.registry.election import Election
 from ottla.registry.identities import Identity
 from ottla.registry.service import ElsewhereError, Registry
+from ottla.registry.settings import INSTANCE_HOSTS
 
 __all__ = ["FORWARDED", "Forwarding"]
 
@@ -23,6 +20,11 @@ CHOOSING_SECONDS_MAX = 15.0
 """How long a write waits for a primary to be chosen."""
 PAUSE_S = 0.1
 PASSED_ON = ("Accept", "Authorization", "Content-Type", "Confluent-Accept-Unknown-Properties")
+ANSWERED = (
+    *("application/vnd.schemaregistry.v1+json", "application/vnd.schemaregistry+json", "application/json"),
+    "application/octet-stream",
+)
+ANSWER_BYTES_MAX = 32 << 20
 UNKNOWN_LEADER = 50004
 REPEATABLE = ("POST", "PUT")
 """Registering and configuring come to the same when they are done twice; deleting twice is an error."""
@@ -33,12 +35,12 @@ class Forwarding:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._session: aiohttp.ClientSession | None = None
+        self._asker: Asker | None = None
 
     async def close(self) -> None:
         """Close its connections."""
-        if self._session is not None:
-            await self._session.close()
+        if self._asker is not None:
+            await self._asker.close()
 
     async def answered(self, request: Request, data: bytes, here: Callable[[], Awaitable[Reply]]) -> Reply:
         """Return the primary's answer, which may be this instance; raises RegistryError where there is none."""
@@ -80,6 +82,11 @@ class Forwarding:
     async def _sent(self, primary: Identity, request: Request, data: bytes) -> Reply | None:
         """Return the answer of an instance, None where it gave none and asking another changes nothing that was done."""
         headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
+        if "Authorization" in headers and not self._registry.settings.logins_to.takes(primary.url):
+            raise forwarding_failed(
+                f"The request has a login, and {primary.url} is not known as an instance that logins are sent to: ask it "
+                f"there, or list its host in {INSTANCE_HOSTS} of every instance"
+            )
         address = f"{primary.url}{request.rel_url.raw_path_qs}"
         asking = asyncio.ensure_future(self._ask(request.method, address, data, {**headers, FORWARDED: "true"}))
         replaced = asyncio.ensure_future(self._replaced(primary))
@@ -88,9 +95,11 @@ class Forwarding:
             if asking.done():
                 return asking.result()
             error: Exception = TimeoutError("it is not the primary any more, and has not answered")
-        except aiohttp.ClientConnectorError:
-            return None
-        except (aiohttp.ClientError, TimeoutError, OSError) as found:
+        except AskError as found:
+            if found.is_unreached:
+                return None
+            error = found
+        except TimeoutError as found:
             error = found
         finally:
             for each in (asking, replaced):
@@ -108,17 +117,17 @@ class Forwarding:
 
     async def _ask(self, method: str, address: str, data: bytes, headers: dict[str, str]) -> Reply | None:
         asking = self._registry.settings.asking
-        given: dict[str, Any] = {"data": data or None, "headers": headers, "allow_redirects": False}
-        given["ssl"] = True if asking is None else asking()
-        async with self._opened().request(method, URL(address, encoded=True), **given) as answer:
-            body = await answer.read()
-            if answer.status == UNKNOWN_LEADER // 100 and f'"error_code":{UNKNOWN_LEADER}'.encode() in body:
-                return None
-            return Reply(body, answer.headers.get("Content-Type", "application/json"), answer.status)
+        answer = await self._opened().ask(
+            method, address, data=data or None, headers=headers, tls=True if asking is None else asking()
+        )
+        if answer.status == UNKNOWN_LEADER // 100 and f'"error_code":{UNKNOWN_LEADER}'.encode() in answer.body:
+            return None
+        kind = answer.content_type.partition(";")[0].strip().lower()
+        if 300 <= answer.status < 400 or (answer.body and kind not in ANSWERED):
+            raise AskError(f"it answers {answer.status} with {kind[:100] or 'no type of content'}, as no registry does")
+        return Reply(answer.body, kind or ANSWERED[0], answer.status)
 
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            settings = self._registry.settings
-            limit = aiohttp.ClientTimeout(total=settings.leader_wait_s, connect=10.0)
-            self._session = aiohttp.ClientSession(timeout=limit)
-        return self._session
+    def _opened(self) -> Asker:
+        if self._asker is None:
+            self._asker = Asker(self._registry.settings.leader_wait_s, bytes_max=ANSWER_BYTES_MAX)
+        return self._asker

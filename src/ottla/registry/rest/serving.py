@@ -116,11 +116,11 @@ class _Serving:
         asked = Asked(request, data, self._registry.state, caller)
 
         async def here() -> Reply:
+            check(endpoint, asked)  # again after waiting for a primary: rights and aliases may be others by then
             return _reply(await endpoint.handle(asked), kind)
 
         try:
             try:
-                check(endpoint, asked)
                 return await here()
             except ElsewhereError:
                 return await self._forwarding.answered(request, data, here)

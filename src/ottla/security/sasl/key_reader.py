@@ -7,6 +7,7 @@ list of what is allowed (CVE-2025-27817).
 from __future__ import annotations
 
 import ssl
+import time
 from base64 import b64encode
 from collections.abc import Collection, Mapping
 from http.client import HTTPException
@@ -110,6 +111,16 @@ def _asked(request: Request, timeout_seconds: float, context: ssl.SSLContext | N
     opener = build_opener(ProxyHandler({}), HTTPSHandler(context=context), _NoRedirects())
     try:
         with opener.open(request, timeout=timeout_seconds) as answer:
-            return bytes(answer.read(BYTES_MAX + 1))
+            return _read(answer, time.monotonic() + timeout_seconds)
     except (URLError, HTTPException, OSError, ValueError) as error:
         raise KeysUnreachableError(f"{request.full_url}: {error}") from error
+
+
+def _read(answer: Any, until: float) -> bytes:
+    """Return an answer up to one byte more than it may have; raises TimeoutError for one that drips."""
+    found = bytearray()
+    while len(found) <= BYTES_MAX and (part := answer.read1(BYTES_MAX + 1 - len(found))):
+        found += part
+        if time.monotonic() > until:
+            raise TimeoutError("it takes too long")
+    return bytes(found)
