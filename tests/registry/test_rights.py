@@ -18,6 +18,7 @@ from ottla.base import ConfigError
 from ottla.registry import RegistryError
 from ottla.registry.authorization import Caller, Right, resource_name
 from ottla.registry.bearer import bearer_settings
+from ottla.registry.rest.declaration import ONCE
 from ottla.registry.rest.endpoints import Endpoints
 from ottla.registry.service import Registry
 from ottla.registry.settings import registry_settings
@@ -262,7 +263,7 @@ def _walked() -> list[tuple[str, str]]:
     settings = registry_settings({"kafkastore.bootstrap.servers": "a:1"}, {})
     found = []
     for each in Endpoints(Registry(settings)).all():
-        for prefix in PREFIXES if each.in_contexts else ("",):
+        for prefix in ("",) if each.tags & ONCE else PREFIXES:
             names = ODD_NAMES if "{subject}" in each.path or "{context}" in each.path else ("",)
             for name in names:
                 path = each.path.replace("{subject}", name).replace("{context}", name)

@@ -189,7 +189,6 @@ def registry_settings(given: Mapping[str, str], environment: Mapping[str, str]) 
         hosts=hosts_of(properties),
         cors=Cors.of(properties),
         logins_to=sends,
-        warnings=tuple(_warnings(properties, store, secure=secure)),
         warnings=tuple(_warnings(properties, store, secure=secure, sends=sends)),
     )
 
