@@ -172,7 +172,7 @@ class Console:
                     decoders=self._settings.decoders,
                 )
             )
-        self._server = HttpServer(self._routes(), headers=SECURITY_HEADERS)
+        self._server = HttpServer(self._routes(), headers=SECURITY_HEADERS, admits="by its link or a login")
         try:
             for host, port in self._settings.listeners:
                 bound = await self._server.listen(host, port, self._settings.tls)

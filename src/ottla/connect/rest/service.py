@@ -56,7 +56,9 @@ class RestService:
             if addresses:
                 shown = settings if "main" in parts else _plain(settings)
                 routes = service_routes(herder, shown, forward=forward, parts=parts)
-                self._servers.append((HttpServer(routes, request_seconds_max=limit), addresses, tls))
+                self._servers.append(
+                    (HttpServer(routes, request_seconds_max=limit, admits=_admits(shown)), addresses, tls)
+                )
 
     async def listen(self) -> list[int]:
         """Serve all addresses and return their ports; raises OSError where one is taken, having closed the others."""
@@ -75,6 +77,10 @@ class RestService:
         """Stop listening."""
         for server, *_ in self._servers:
             await server.close()
+
+
+def _admits(settings: RestSettings) -> str:
+    return "everybody who reaches it" if settings.logins is None else "by a login"
 
 
 def _plain(settings: RestSettings) -> RestSettings:

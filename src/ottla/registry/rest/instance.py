@@ -39,6 +39,7 @@ class Instance:
                 registry_routes(self.registry, self._forwarding, self._logins),
                 request_seconds_max=REQUEST_SECONDS_MAX,
                 body_bytes_max=self.settings.body_bytes_max,
+                admits=self.settings.access.told,
             )
             for each in self.settings.listeners:
                 tls = self.settings.tls if each.scheme == "https" else None

@@ -78,7 +78,9 @@ class MirrorRest:
         routes: list[Route] = []
         for flow, herder in herders:
             routes += rest.service_routes(herder, settings, forward=forward, parts=parts, prefix=flow.path)
-        server = HttpServer(routes, request_seconds_max=settings.request_seconds_max + MARGIN_S)
+        admits = "everybody who reaches it" if settings.logins is None else "by a login"
+        seconds_max = settings.request_seconds_max + MARGIN_S
+        server = HttpServer(routes, request_seconds_max=seconds_max, admits=admits)
         self._servers.append(server)
         return server
 

@@ -140,7 +140,10 @@ class MetricsService:
     def __init__(self, herder: MeasuredHerder, runner: Callable[[], SparkTaskRunner]) -> None:
         self._herder, self._runner = herder, runner
         routes = [Route("GET", "/metrics", self._metrics), Route("GET", "/livez", _alive)]
-        self._server = HttpServer([*routes, *(Route("GET", path, self._ready) for path in ("/readyz", "/healthz"))])
+        routes += [Route("GET", path, self._ready) for path in ("/readyz", "/healthz")]
+        self._server = HttpServer(
+            routes, admits="everybody who reaches it reads metrics, which name connectors and topics"
+        )
 
     async def listen(
         self, addresses: Iterable[rest.Address], tls: Callable[[], ssl.SSLContext] | None = None

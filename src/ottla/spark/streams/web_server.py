@@ -40,7 +40,7 @@ class ThreadedServer:
         guarded = (
             each if each.path == HEALTH else replace(each, handle=self._behind_logins(each.handle)) for each in routes
         )
-        self._server = HttpServer(guarded)
+        self._server = HttpServer(guarded, admits="everybody who reaches it" if logins is None else "by a login")
         self._thread = threading.Thread(target=self._loop.run_forever, name="ottla-http", daemon=True)
         self._thread.start()
         try:

@@ -43,6 +43,7 @@ class Instance:
                 self.routes(),
                 request_seconds_max=REQUEST_SECONDS_MAX,
                 body_bytes_max=self.settings.limits.request_bytes,
+                admits=self.settings.access.told,
                 http2=True,
             )
             for each in self.settings.listeners:
