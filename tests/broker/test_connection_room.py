@@ -44,7 +44,7 @@ def test_a_flood_that_says_nothing_pushes_out_itself_and_nobody_who_asks() -> No
 
 def test_of_those_that_have_asked_the_idle_ones_make_room_and_the_busy_stay() -> None:
     async def test() -> None:
-        waiting: list[tuple[RequestContext[Any], Deferred[Encoded]] = []
+        waiting: list[tuple[RequestContext[Any], Deferred[Encoded]]] = []
 
         def slow(context: RequestContext[Any], asked: Asked) -> Any:
             if asked.body != b"wait":
@@ -70,7 +70,7 @@ def test_of_those_that_have_asked_the_idle_ones_make_room_and_the_busy_stay() ->
 
 def test_where_all_are_busy_one_more_is_refused() -> None:
     async def test() -> None:
-        waiting: list[tuple[RequestContext[Any], Deferred[Encoded]] = []
+        waiting: list[tuple[RequestContext[Any], Deferred[Encoded]]] = []
 
         def slow(context: RequestContext[Any], asked: Asked) -> Any:
             waiting.append((context, Deferred()))
