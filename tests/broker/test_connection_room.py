@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.requests.answers import Deferred
+from ottla.broker.requests.answers import Deferred, Encoded
 from ottla.broker.requests.connection_limits import connections_room
+from ottla.broker.requests.handler import RequestContext
 from ottla.log import files_open_max
-from tests.broker.test_connection import METADATA, Asked, RequestContext, World, echo, encoded, handler, run
+from tests.broker.test_connection import METADATA, Asked, World, echo, encoded, handler, run
 from tests.waiting import until_async
 
 ROOM = 20
@@ -43,7 +44,7 @@ def test_a_flood_that_says_nothing_pushes_out_itself_and_nobody_who_asks() -> No
 
 def test_of_those_that_have_asked_the_idle_ones_make_room_and_the_busy_stay() -> None:
     async def test() -> None:
-        waiting: list[tuple[RequestContext[Any], Deferred]] = []
+        waiting: list[tuple[RequestContext[Any], Deferred[Encoded]]] = []
 
         def slow(context: RequestContext[Any], asked: Asked) -> Any:
             if asked.body != b"wait":
@@ -69,7 +70,7 @@ def test_of_those_that_have_asked_the_idle_ones_make_room_and_the_busy_stay() ->
 
 def test_where_all_are_busy_one_more_is_refused() -> None:
     async def test() -> None:
-        waiting: list[tuple[RequestContext[Any], Deferred]] = []
+        waiting: list[tuple[RequestContext[Any], Deferred[Encoded]]] = []
 
         def slow(context: RequestContext[Any], asked: Asked) -> Any:
             waiting.append((context, Deferred()))

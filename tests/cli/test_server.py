@@ -47,7 +47,7 @@ def test_a_start_names_its_data_and_the_other_place_where_some_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / ".local/share/ottla/data"
-    home.mkdir(parents=True)
+    home.mkdir(parents=True, mode=0o700)
     (home / "meta.properties").touch()
     monkeypatch.setenv("HOME", str(tmp_path))
     with running_server(tmp_path, overrides=["log.dirs=ottla-data"]) as server:

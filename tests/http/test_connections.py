@@ -18,6 +18,7 @@ from tests.waiting import until_async
 ASK = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 WAIT = b"GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n"
 SLOW = b"POST /body HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nslow"
+LARGE = b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n"
 Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -57,8 +58,12 @@ async def serving(connections_max: int, **options: Any) -> AsyncIterator[Service
     async def body(request: Request) -> Reply:
         return text_reply(await request.text())
 
+    async def large(request: Request) -> Reply:
+        return text_reply("x" * (32 << 20))
+
     routes = [
         Route("GET", "/", hello, Who.ANYONE),
+        Route("GET", "/large", large, Who.ANYONE),
         Route("GET", "/wait", wait, Who.ANYONE),
         Route("POST", "/body", body, Who.ANYONE),
     ]
@@ -140,6 +145,18 @@ def test_one_address_cannot_have_all_connections(run: Any) -> None:
                 reader, _ = await service.connected(WAIT)
                 assert await is_ended(reader)
             await service.kept_alive(of="127.0.0.2")
+
+    run(test)
+
+
+def test_who_does_not_read_an_answer_is_closed_in_time(run: Any) -> None:
+    async def test() -> None:
+        async with serving(4, idle_seconds_max=0.2, http2=True) as service:
+            reader, writer = await service.connected(LARGE)
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            await until_async(lambda: service.server.connections and not service.server.silent)
+            await until_async(lambda: service.server.connections == 0)
+            assert not reader.at_eof()
 
     run(test)
 

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from ottla.spark.masters import local_slots
+from ottla.spark.sessions import settings_for
 
 
 @pytest.mark.parametrize(
@@ -46,3 +47,11 @@ def test_a_star_is_the_cores_that_the_process_may_use() -> None:
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["1", "1"]
+
+
+@pytest.mark.parametrize(
+    ("master", "asks"), [("local", True), ("local[*]", True), ("local-cluster[1,1,512]", False), ("yarn", False)]
+)
+def test_the_ports_of_a_session_in_one_process_take_nothing_of_strangers(master: str, asks: bool) -> None:
+    assert (settings_for(master).get("spark.authenticate") == "true") is asks
+    assert settings_for("local[1]")["spark.driver.bindAddress"] == "127.0.0.1"

@@ -54,7 +54,7 @@ class OffsetFile:
         if self._path is None:
             return
         beside = self._path.with_name(self._path.name + ".next")
-        with beside.open("wb") as file:
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(write_java_map(entries))
             file.flush()
             os.fsync(file.fileno())

@@ -71,6 +71,8 @@ GIVEN_SECONDS_MAX = 0.2
 UNQUOTED = "!'()*-._~"
 """What browsers leave as it is in a part of an address (encodeURIComponent)."""
 NOT_LOGGED_IN = 40102
+ADMITS = "by its link or a login"
+"""Who may come in, in words for the log."""
 THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 SAFE = ("GET", "HEAD")
 DIALECT = Dialect()
@@ -179,7 +181,7 @@ class Console:
                 )
             )
         guard = Guard(self._logins.admit, self._hosts, hosts_key="ottla.console.hosts")
-        self._server = server_of(self._routes(), guard, DIALECT, headers=SECURITY_HEADERS)
+        self._server = server_of(self._routes(), guard, DIALECT, headers=SECURITY_HEADERS, admits=ADMITS)
         try:
             for host, port in self._settings.listeners:
                 bound = await self._server.listen(host, port, self._settings.tls)

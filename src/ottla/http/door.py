@@ -17,7 +17,14 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, cast
 
-__all__ = ["CONNECTIONS_MAX", "FIRST_REQUEST_SECONDS_MAX", "HANDSHAKE_SECONDS_MAX", "SILENT_CONNECTIONS_MAX", "Door"]
+__all__ = [
+    "CONNECTIONS_MAX",
+    "FIRST_REQUEST_SECONDS_MAX",
+    "HANDSHAKE_SECONDS_MAX",
+    "IDLE_SECONDS_MAX",
+    "SILENT_CONNECTIONS_MAX",
+    "Door",
+]
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +38,8 @@ DESCRIPTORS_SHARE = 4
 """One in so many of a process's descriptors is for the connections of one service, at most."""
 HOST_SHARE = 0.75
 """How much of a service's connections one address may have: what is left is for others."""
+IDLE_SECONDS_MAX = 120.0
+"""How long an answer may take to be read; who asks for nothing more is closed before, by what speaks with it."""
 LOOK_SECONDS = 10.0
 """How often it is looked which connections are gone."""
 BACKLOG = 128
@@ -86,7 +95,10 @@ class Door:
         first_request_seconds_max: float = FIRST_REQUEST_SECONDS_MAX,
         silent_max: int = SILENT_CONNECTIONS_MAX,
         connections_max: int = CONNECTIONS_MAX,
+        idle_seconds_max: float = IDLE_SECONDS_MAX,
     ) -> None:
+        self._idle_seconds_max = idle_seconds_max
+        self._look_seconds = min(LOOK_SECONDS, idle_seconds_max / 2)
         self._protocol = protocol
         self._handshake_seconds_max = handshake_seconds_max
         self._first_request_seconds_max = first_request_seconds_max
@@ -227,7 +239,7 @@ class Door:
         if self._timer is None:
             self._timer = self._loop.call_at(arrival.until_s, self._look)
         if self._sweep is None:
-            self._sweep = self._loop.call_later(LOOK_SECONDS, self._look_for_gone)
+            self._sweep = self._loop.call_later(self._look_seconds, self._look_for_gone)
 
     async def _open(self, arrival: _Arrival, tls: Callable[[], ssl.SSLContext] | None) -> None:
         """Shake hands, and give the connection to its protocol."""
@@ -292,8 +304,12 @@ class Door:
                 self.gone(protocol)
 
     def _look_for_gone(self) -> None:
+        """Forget connections that have ended, and end those that do not read what they were answered."""
         self._forget_gone()
-        self._sweep = self._loop.call_later(LOOK_SECONDS, self._look_for_gone) if self.connections else None
+        since_s = self._loop.time() - self._idle_seconds_max
+        for each in [each for each in self._idle.values() if each.since_s <= since_s]:
+            self._push_out(each)
+        self._sweep = self._loop.call_later(self._look_seconds, self._look_for_gone) if self.connections else None
 
     def _look(self) -> None:
         """Close who has had his time."""

@@ -18,6 +18,7 @@ from ottla.http.door import (
     CONNECTIONS_MAX,
     FIRST_REQUEST_SECONDS_MAX,
     HANDSHAKE_SECONDS_MAX,
+    IDLE_SECONDS_MAX,
     SILENT_CONNECTIONS_MAX,
     Door,
 )
@@ -92,7 +93,7 @@ class HttpServer:
 
     A connection has `handshake_seconds_max` for TLS and `first_request_seconds_max` until it has asked for something, and
     of those that have not there are `silent_max` at most. There are `connections_max` in all, those that are kept alive
-    included: whoever has been silent or idle for longest makes room (`Door`).
+    included: whoever has been silent or idle for longest makes room (`Door`). An answer has `idle_seconds_max` to be read.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class HttpServer:
         first_request_seconds_max: float = FIRST_REQUEST_SECONDS_MAX,
         silent_max: int = SILENT_CONNECTIONS_MAX,
         connections_max: int = CONNECTIONS_MAX,
+        idle_seconds_max: float = IDLE_SECONDS_MAX,
         http2: bool = False,
         headers: Mapping[str, str] | Callable[[Request], Mapping[str, str]] | None = None,
         error_reply: Callable[[HttpError], Reply] | None = None,
@@ -125,6 +127,7 @@ class HttpServer:
         self._handshake_seconds_max = handshake_seconds_max
         self._first_request_seconds_max = first_request_seconds_max
         self._silent_max, self._connections_max = silent_max, connections_max
+        self._idle_seconds_max = idle_seconds_max
         self._door: Door | None = None
         app = web.Application(client_max_size=body_bytes_max, middlewares=[self._answer_errors])
         app.on_response_prepare.append(_adding(headers or {}))
@@ -160,6 +163,7 @@ class HttpServer:
                 first_request_seconds_max=self._first_request_seconds_max,
                 silent_max=self._silent_max,
                 connections_max=self._connections_max,
+                idle_seconds_max=self._idle_seconds_max,
             )
         bound = await self._door.open(host, port, tls)
         shown = f"[{host}]" if ":" in host else host or "*"

@@ -44,6 +44,13 @@ class Access:
         """Whether who asks has to log in."""
         return self.logins is not None or self.bearer is not None
 
+    @property
+    def told(self) -> str:
+        """Who may ask, in words for the log."""
+        ways = (["a login"] if self.logins else []) + (["a token"] if self.bearer else [])
+        rights = ", with the rights that the cluster's ACLs give" if self.is_authorized else ""
+        return ("by " + " or ".join(ways) if ways else "everybody who reaches it") + rights
+
     def admits(self, authorization: str | None) -> bool:
         """Return whether an `Authorization` header is of somebody who may ask."""
         return self.logins is None or self.logins.admit(authorization)

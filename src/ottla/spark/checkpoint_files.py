@@ -47,7 +47,7 @@ class LocalFiles:
     def write(self, path: str, text: str) -> None:
         """Make or replace a file by a rename; of two who do so at once, each has a file of its own until then."""
         there = Path(path)
-        there.parent.mkdir(parents=True, exist_ok=True)
+        there.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = there.with_name(f"{there.name}.{uuid4().hex}.new")
         try:
             new.write_text(text)

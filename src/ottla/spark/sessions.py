@@ -77,8 +77,17 @@ Two streams that start at once may both add a key, after which the map cannot be
 query fails (`java.io.OptionalDataException`, seen under kills). Keys that are there from the start are not added; Spark
 replaces the values.
 """
-LOCAL_SETTINGS: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+LOCAL_SETTINGS: Mapping[str, str] = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
 """What is added for a local master, whose driver nobody else has to reach."""
+ALONE_SETTINGS: Mapping[str, str] = {"spark.authenticate": "true"}
+"""What is added where driver and executor are one process.
+
+Its ports take Java objects of whoever connects: with this, of who knows a secret that Spark makes for the session. For other
+masters the secret is the operator's.
+"""
 CHECKPOINT_PLACES = (
     "spark.hadoop.fs.defaultFS",
     "spark.hadoop.fs.default.name",
@@ -164,7 +173,8 @@ def session(
 def settings_for(master: str) -> dict[str, str]:
     """Return what a session of ours sets with a master, unless told otherwise."""
     if master.startswith("local"):
-        return {**SETTINGS, **LOCAL_SETTINGS}
+        alone = ALONE_SETTINGS if master == "local" or master.startswith("local[") else {}
+        return {**SETTINGS, **LOCAL_SETTINGS, **alone}
     return {**SETTINGS, **(YARN_SETTINGS if master.startswith("yarn") else {})}
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ottla.broker import Node
-    from ottla.config import BrokerConfig, HttpListener, Listener
+    from ottla.config import BrokerConfig, Listener
 
 __all__ = ["main", "parsers"]
 
@@ -155,7 +155,7 @@ async def run_node(config: BrokerConfig) -> int:
             warn(line)
         for address in node.http_listeners:
             print(f"metrics {address}/metrics, health {address}/healthz", flush=True)
-        for line in listening_lines(config, node.all_listeners, node.http_listeners):
+        for line in listening_lines(config, node.all_listeners):
             print(line, flush=True)
         for listener in node.listeners:
             print(f"ready {listener}", flush=True)
@@ -169,7 +169,7 @@ async def run_node(config: BrokerConfig) -> int:
     return 0 if error is None else 1
 
 
-def listening_lines(config: BrokerConfig, listeners: Iterable[Listener], pages: Iterable[HttpListener]) -> list[str]:
+def listening_lines(config: BrokerConfig, listeners: Iterable[Listener]) -> list[str]:
     """Return what is said of each place where somebody may come in: how it is protected, and who may."""
     from ottla.broker import mechanisms_of
     from ottla.config import listening_line
@@ -186,10 +186,6 @@ def listening_lines(config: BrokerConfig, listeners: Iterable[Listener], pages: 
         else:
             how = "without a login"
         lines.append(listening_line(each, protection=each.protocol.name, admits=f"{who} {how}"))
-    metrics = "by a login" if config.settings.ottla_http_logins_file else "without a login, and they name topics"
-    for page in pages:
-        protection = "TLS" if page.is_secure else "in clear"
-        lines.append(listening_line(page, protection=protection, admits=f"probes without a login, metrics {metrics}"))
     return lines
 
 

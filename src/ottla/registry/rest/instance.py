@@ -54,6 +54,7 @@ class Instance:
                 ),
                 dialect,
                 headers=settings.cors.headers if settings.cors.origins else None,
+                admits=settings.access.told,
             )
             for each in self.settings.listeners:
                 tls = self.settings.tls if each.scheme == "https" else None

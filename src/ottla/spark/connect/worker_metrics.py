@@ -15,6 +15,7 @@ from ottla.spark.connect.runner import SparkTaskRunner
 
 __all__ = ["MeasuredHerder", "MetricsService", "group_of", "metrics_text"]
 
+ADMITS = "everybody who reaches it reads metrics, which name connectors and topics"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _ERRORS = {
     *("total-record-failures", "total-record-errors", "total-records-skipped", "total-retries", "total-errors-logged"),
@@ -154,7 +155,8 @@ class MetricsService:
             hosts=settings.hosts if settings is not None else (),
             is_protected=bool(addresses) and all(each.is_secure for each in addresses),
         )
-        self._server = server_of(routes_of(self.endpoints(), Dialect(), lambda each: each.handle), guard, Dialect())
+        routes = routes_of(self.endpoints(), Dialect(), lambda each: each.handle)
+        self._server = server_of(routes, guard, Dialect(), admits=ADMITS)
 
     def endpoints(self) -> list[Endpoint[Callable[[Request], Awaitable[Reply]]]]:
         """Return every address."""

@@ -62,6 +62,7 @@ class Instance:
                 ),
                 dialect,
                 headers=settings.cors.headers if settings.cors.origins else None,
+                admits=settings.access.told,
                 http2=True,
             )
             for each in self.settings.listeners:
