@@ -1,4 +1,4 @@
-"""Texts over which an expression tries for ever, in places that take patterns of others or read texts of theirs by our own."""
+"""Texts over which an expression tries for ever, where patterns of others are taken or texts are read by our own."""
 
 from __future__ import annotations
 

@@ -313,7 +313,7 @@ class _Reader:
         """Return a text as it is; what repeats it repeats its last character, so that it is read one by one."""
         if not text:
             return _EMPTY
-        *first, last = text
+        first, last = text[:-1], text[-1]
         if not first:
             return self.literal(last)
         items = [*map(self.literal, first), *self.repeated(self.literal(last))]
