@@ -21,6 +21,7 @@ from ottla.admin import ClientTraffic, client_traffic
 from ottla.client import BlockingClient
 from ottla.console.live import Credit
 from ottla.console.records.scans import ROWS_PER_SECOND_MAX
+from ottla.console.shown_settings import holds_secret, shown_settings
 from tests.console.running import Answer, RunningConsole, running_console
 from tests.server import Server, running_server
 from tests.waiting import until
@@ -213,6 +214,22 @@ def test_a_plan_says_what_the_command_line_would_do(server: Server, console: Run
     assert moved.status == 409 and moved.body["plan"]["diff"][0]["before"] == "1000000", moved
     undone = console.run("alter-config", type="topics", name="orders", delete=["retention.ms"])
     assert undone.body["outcome"] == "done"
+
+
+def test_a_secret_that_is_set_stands_in_no_plan_and_no_command(console: RunningConsole) -> None:
+    key = "listener.name.plaintext.ssl.key.password"
+    asked = {"type": "brokers", "name": "1", "set": {key: "hush-hush"}}
+    plan = console.post("/plans", {"action": "alter-config", "arguments": asked})
+    assert plan.status == 201 and plan.body["diff"][0]["after"] == "(hidden)", plan
+    assert key in plan.body["cli"] and "hush-hush" not in json.dumps(plan.body), plan
+
+
+def test_settings_are_shown_by_one_rule() -> None:
+    given = {"db.password": "a", "delegation.token.expiry.time.ms": "1", "retention.ms": "2", "x.secret": "${env:X}"}
+    shown = {**given, "db.password": "(hidden)"}
+    assert shown_settings(given, {"delegation.token.expiry.time.ms": "LONG"}) == shown
+    assert shown_settings({"own.thing": "a"}, {"own.thing": "PASSWORD"}) == {"own.thing": "(hidden)"}
+    assert holds_secret(given) and not holds_secret({"retention.ms": "2"})
 
 
 def test_a_topic_is_created_filled_emptied_and_deleted(console: RunningConsole) -> None:

@@ -24,6 +24,7 @@ from ottla.security import AclFilter, Operation, PatternType, Resource
 from tests.console.running import Answer, RunningConsole
 from tests.console.secured import admin, console_with_logins, entry, give, librdkafka, password, secured_server
 from tests.server import Server
+from tests.waiting import until
 
 HIDDEN, MISSING = "pears", "qears"
 """A topic with a group of which only root may know, and the same name where nothing is."""
@@ -167,6 +168,7 @@ def theirs(root: RunningConsole) -> dict[str, str]:
     moved = root.run("replay", source=HIDDEN, target=f"{HIDDEN}-to", **{"from": "oldest"})
     assert moved.body["outcome"] == "done", moved
     plan = root.post("/plans", {"action": "delete-topic", "arguments": {"topic": HIDDEN}}).body
+    until(lambda: root.get("/replays")["items"][0]["state"] == "done")
     [replay] = root.get("/replays")["items"]
     return {"plan": plan["id"], "hash": plan["hash"], "entry": str(moved.body["id"]), "replay": str(replay["id"])}
 
@@ -236,18 +238,9 @@ def test_what_one_may_not_know_looks_like_what_is_not_there(
         for name, each in missing.items():
             none = none[0], json.loads(json.dumps(none[1]).replace(each, there[name]))
         told = json.dumps(answers[0].body)
-        if (
-            hidden != none
-            or "hush-hush" in told
-            or (
-                f"{HIDDEN}" in told
-                and answers[0].status == 200
-                and "/scans" not in path
-                and "/export" not in path
-                and "q=" not in path
-                and "/sql/parse" not in path
-            )
-        ):
+        echoes = any(each in path for each in ("q=", "/scans", "/export", "/sql/parse"))  # what was asked comes back
+        is_told = "hush-hush" in told or (HIDDEN in told and answers[0].status == 200 and not echoes)
+        if hidden != none or is_told:
             wrong.append((method, path, answers[0].status, answers[0].body, answers[1].status, answers[1].body))
     assert not wrong, "\n".join(map(str, wrong))
     assert world(server) == before

@@ -17,7 +17,8 @@ from ottla.http import HttpError
 __all__ = ["PlanGoneError", "Plans", "WorldMovedError"]
 
 SECONDS_MAX = 600.0
-PLANS_MAX = 500
+PLANS_MAX, OF_ONE_MAX = 500, 100
+"""Plans that are kept, of all and of one user: the oldest make room."""
 
 
 class PlanGoneError(OttlaError):
@@ -56,6 +57,9 @@ class Plans:
         name = secrets.token_urlsafe(12)
         kept = replace(plan, run=_planned_again)
         self._kept[name] = _Kept(place.cluster.name, place.who, kept, self._now_s() + SECONDS_MAX)
+        mine = [each for each, one in self._kept.items() if one.who == place.who]
+        for each in mine[: max(0, len(mine) - OF_ONE_MAX)]:
+            del self._kept[each]
         while len(self._kept) > PLANS_MAX:
             self._kept.popitem(last=False)
         return name

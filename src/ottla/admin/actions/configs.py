@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ottla.admin.actions.connectors import HIDDEN, hidden_names
 from ottla.admin.actions.plan import ActionPlan, Arguments, Difference, Planner, Reach, Undo, command, settings, text
 from ottla.admin.configs import ConfigEntity, alter_config, describe_config, plan_config_change
 from ottla.admin.errors import AdminError
@@ -31,19 +32,14 @@ def _alter_config(reach: Reach, arguments: Arguments) -> ActionPlan:
     known = {each.name: each for each in describe_config(client, entity)}
     change = plan_config_change(client, entity, added, dropped)
     alter_config(client, change, validate_only=True)
-    secret = {name for name in (*added, *dropped) if name in known and known[name].sensitive}
+    named = hidden_names((*added, *dropped))  # of what the broker does not know
+    secret = {name for name in (*added, *dropped) if (known[name].sensitive if name in known else name in named)}
     secret |= {name for name in added if hidden(name, added[name]) != added[name]}
     own = {name: each.value for name, each in known.items() if each.is_set_for(entity) and each.value is not None}
+    shown = {name: HIDDEN if name in secret else value for name, value in added.items()}
     words = ["configs", "--alter", "--entity-type", entity.type]
     words += ["--entity-name", entity.name] if entity.name else ["--entity-default"]
-    words += (
-        [
-            "--add-config",
-            ",".join(f"{key}={HIDDEN if key in secret else _bracketed(value)}" for key, value in added.items()),
-        ]
-        if added
-        else []
-    )
+    words += ["--add-config", ",".join(f"{key}={_bracketed(value)}" for key, value in shown.items())] if added else []
     words += ["--delete-config", ",".join(dropped)] if dropped else []
     before = {name: known[name].value if name in known else None for name in (*added, *dropped)}
     undo = Undo(

@@ -29,6 +29,7 @@ __all__ = ["DEAD_LETTERS"]
 
 TRIED_MAX = 10
 """Letters of which the plan shows what a fix changes."""
+SHOWN_MAX = 32 * 1024
 LETTERS_AT_ONCE = 500
 """In one transaction."""
 TIMEOUT_MS = 60_000
@@ -169,7 +170,15 @@ def _shown(letters: Sequence[DeadLetter], fixed: Mapping[bytes, Fixed]) -> Itera
     """Yield what a fix changes in the first letters."""
     for each in letters[:TRIED_MAX]:
         for mended in fixed[each.key].mended if each.key in fixed else ():
-            yield Difference(f"{each.place}@{each.record.offset}/{mended.path}", mended.before, mended.after)
+            path = f"{each.place}@{each.record.offset}/{mended.path}"
+            yield Difference(path, _short(mended.before), _short(mended.after))
+
+
+def _short(value: object) -> object:
+    """Return a value for a plan, which is kept for a while: a long text cut, which says so."""
+    if not isinstance(value, str) or len(value) <= SHOWN_MAX:
+        return value
+    return f"{value[:SHOWN_MAX]}… [cut after {SHOWN_MAX} of {len(value)}]"
 
 
 def _send(

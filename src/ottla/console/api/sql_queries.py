@@ -21,8 +21,11 @@ ROWS_MAX, WAIT_SECONDS = 200, 0.1
 """Rows of a frame at most, and how long the first of them waits for others."""
 OF_ONE_MAX, RUNNING_MAX = 8, 64
 """Queries under way at a time, of one user and in all."""
-WAITING_MAX = 2000
-"""Rows that wait for the tab; then the server waits."""
+WAITING_MAX, UNIT_BYTES = 2000, 2048
+"""Rows that wait for the tab, each larger one counted by its size: then the server waits."""
+LINE_BYTES_MAX = 16 << 20
+TEXT_CHARACTERS_MAX = 32 * 1024
+"""Of a text in a row; what is cut says so."""
 DELIMITED = "application/vnd.ksqlapi.delimited.v1"
 
 
@@ -46,28 +49,54 @@ class _Reading:
         try:
             with self._server.opened("POST", "/query-stream", self._body, accept=DELIMITED) as answer:
                 self._answer = answer
-                for line in answer:
-                    self._room.acquire()
+                while line := answer.readline(LINE_BYTES_MAX + 1):
+                    if len(line) > LINE_BYTES_MAX:
+                        raise RestError(f"a row has more than {LINE_BYTES_MAX >> 20} MiB: select less of it")
+                    units = min(WAITING_MAX, 1 + len(line) // UNIT_BYTES)
+                    for _ in range(units):
+                        self._room.acquire()
                     if self._is_over:
                         return
                     if line.strip():
-                        self._tell(json.loads(line, parse_float=str))  # decimals keep their scale
-            self._tell(None)
-        except (RestError, OSError, ValueError, http.client.HTTPException, urllib.error.URLError) as error:
+                        self._tell((units, _cut(json.loads(line, parse_float=str))))  # decimals keep their scale
+                    else:
+                        self.taken(units)
+            self._tell((0, None))
+        except (
+            RestError,
+            OSError,
+            ValueError,
+            RecursionError,
+            http.client.HTTPException,
+            urllib.error.URLError,
+        ) as error:
             if not self._is_over:
-                self._tell(error)
+                self._tell((0, error))
 
-    def taken(self) -> None:
-        """Say that a line was taken."""
-        self._room.release()
+    def taken(self, units: int) -> None:
+        """Say that a line of so many units was taken."""
+        if units:
+            self._room.release(units)
 
     def end(self) -> None:
         """End the query: the server sees that nobody listens any more."""
         self._is_over = True
-        self._room.release()
+        self._room.release(WAITING_MAX)
         answer = self._answer
         if answer is not None:
             self._server.hang_up(answer)
+
+
+def _cut(value: Any) -> Any:
+    """Return a row, or a part of one, with its texts cut where they are long."""
+    if isinstance(value, str):
+        rest = len(value) - TEXT_CHARACTERS_MAX
+        return (
+            value if rest <= 0 else f"{value[:TEXT_CHARACTERS_MAX]}… [cut after {TEXT_CHARACTERS_MAX} of {len(value)}]"
+        )
+    if isinstance(value, list):
+        return [_cut(each) for each in value]
+    return {name: _cut(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
 _running: Counter[str] = Counter()
@@ -87,22 +116,24 @@ async def query_frames(
     reading = _Reading(server, statement, properties)
     try:
         rows: list[Any] = []
+        held = 0
         while True:
             try:
                 async with asyncio.timeout(WAIT_SECONDS if rows else None):
-                    item = await reading.lines.get()
+                    units, item = await reading.lines.get()
             except TimeoutError:
                 yield {"type": "rows", "rows": rows}
-                rows = []
+                rows, held = [], 0
                 continue
-            reading.taken()
+            reading.taken(units)
             if isinstance(item, list):
                 rows.append(item)
-                if len(rows) < ROWS_MAX:
+                held += units
+                if len(rows) < ROWS_MAX and held < WAITING_MAX:
                     continue
             if rows:
                 yield {"type": "rows", "rows": rows}
-                rows = []
+                rows, held = [], 0
             if item is None:
                 yield {"type": "done", "reason": "end"}
                 return

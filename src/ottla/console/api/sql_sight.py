@@ -166,6 +166,8 @@ class Sight:
         shown = {name: await self.told(each) for name, each in answer.items()}
         if isinstance(made := shown.get("sourceConstraints"), list):
             shown["sourceConstraints"] = [each for each in made if self.knows(str(each))]
+        if isinstance(topics := shown.get("topics"), list):  # a connector's, by their names
+            shown["topics"] = [each for each in topics if not isinstance(each, str) or self.may(each, "DESCRIBE")]
         for name in TEXTS:
             if isinstance(shown.get(name), str) and "@type" not in answer and not await self.may_know(answer[name]):
                 shown[name] = HIDDEN if shown[name] else ""

@@ -542,7 +542,8 @@ async def _read_record(cluster: Cluster, partition: TopicPartition, offset: int)
 
 async def _config(place: Place, entity: ConfigEntity) -> Reply:
     values = await place.cluster.admin(describe_config, entity)
-    shown = shown_settings({each.name: each.value for each in values if not each.sensitive})
+    types = {each.name: "PASSWORD" if each.sensitive else "STRING" for each in values}  # the broker knows them
+    shown = shown_settings({each.name: each.value for each in values if not each.sensitive}, types)
     rows = [
         {
             "name": each.name,

@@ -19,7 +19,7 @@ FORMATS = {
     "csv": "text/csv; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
 }
-ROW_GROUP_ROWS = 10_000
+ROW_GROUP_ROWS, ROW_GROUP_BYTES = 10_000, 32 << 20
 EXPORT_ROWS_MAX = 100_000
 COLUMNS = ("partition", "offset", "timestamp", "key", "value", "headers")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -83,7 +83,7 @@ async def _parquet(frames: AsyncGenerator[Frame, None]) -> AsyncGenerator[bytes,
     header = pa.struct([("name", pa.string()), ("value", pa.string())])
     columns = [("partition", pa.int32()), ("offset", pa.int64()), ("timestamp", pa.timestamp("ms", tz="UTC"))]
     schema = pa.schema([*columns, ("key", pa.string()), ("value", pa.string()), ("headers", pa.list_(header))])
-    sink, incomplete = _Sink(), ""
+    sink, incomplete, size = _Sink(), "", 0
     kept: list[dict[str, object]] = []
     writer = pq.ParquetWriter(sink, schema, compression="zstd")
 
@@ -98,8 +98,10 @@ async def _parquet(frames: AsyncGenerator[Frame, None]) -> AsyncGenerator[bytes,
             if frame["type"] == "rows":
                 rows: Any = frame["rows"]
                 kept += map(_columns, rows)
-                if len(kept) >= ROW_GROUP_ROWS:
+                size += sum(_size(each) for each in rows)
+                if len(kept) >= ROW_GROUP_ROWS or size >= ROW_GROUP_BYTES:
                     yield write()
+                    size = 0
             elif frame["type"] == "done" and frame.get("limit"):
                 incomplete = f"stopped after {frame['limit']}"
     except OttlaError as error:
@@ -112,6 +114,10 @@ async def _parquet(frames: AsyncGenerator[Frame, None]) -> AsyncGenerator[bytes,
         writer.add_key_value_metadata({"ottla.incomplete": incomplete})
     writer.close()
     yield sink.taken()
+
+
+def _size(row: dict[str, Any]) -> int:
+    return sum(len(each["text"] or "") for each in (row["key"], row["value"], *row["headers"]))
 
 
 def _columns(row: dict[str, Any]) -> dict[str, object]:

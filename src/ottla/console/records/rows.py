@@ -74,7 +74,14 @@ def shortened(record: Record | Read) -> Record | Read:
     headers = sum(len(name) + len(each or b"") for name, each in record.headers)
     if len(key) <= most and len(value) <= most and headers <= HEADERS_BYTES_MAX:
         return record
-    is_read = isinstance(record, Read)
+    by: tuple[str | None, str | None] = (None, None)
+    sizes = len(key), len(value)
+    if isinstance(record, Read):
+        by = record.key_by, record.value_by
+        sizes = (
+            len(key) if record.key_bytes is None else record.key_bytes,
+            len(value) if record.value_bytes is None else record.value_bytes,
+        )
     return Read(
         record.offset,
         record.timestamp,
@@ -84,10 +91,7 @@ def shortened(record: Record | Read) -> Record | Read:
             (name, None if each is None else each[: HEADER_BYTES_MAX + 1])
             for name, each in record.headers[: HEADERS_SHOWN_MAX + 1]
         ),
-        record.key_by if is_read else None,
-        record.value_by if is_read else None,
-        record.key_bytes if is_read and record.key_bytes is not None else len(key),
-        record.value_bytes if is_read and record.value_bytes is not None else len(value),
+        *(*by, *sizes),
     )
 
 

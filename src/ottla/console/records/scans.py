@@ -32,6 +32,8 @@ Frame = Mapping[str, object]
 Follow = Callable[[], AbstractAsyncContextManager[Feed]]
 FETCH_BYTES = 8 << 20
 PARTITION_BYTES = 1 << 20
+FRAME_BYTES = 16 << 20
+"""Of hits that are told at once; a batch more at most."""
 LIVE_WAIT_SECONDS = 0.25
 PROGRESS_SECONDS = 0.25
 SLICE_SECONDS = 0.004
@@ -242,7 +244,10 @@ class Scan:
             asked, max_wait_ms=wait_ms, max_bytes=FETCH_BYTES, isolation=self._request.isolation
         )
         hits: list[tuple[int, Record | Read]] = []
+        full = self._progress.held + FRAME_BYTES
         for answer in answers:
+            if self._progress.held >= full:
+                break  # what is left is fetched again
             index = answer.partition.partition
             if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:  # retention went by
                 positions[index] = max(int(answer.log_start_offset), positions[index] + 1)
@@ -263,6 +268,8 @@ class Scan:
                         self._progress.records += header.record_count
                     await self._pause()
                 positions[index] = max(positions[index], int(header.next_offset))
+                if self._progress.held >= full:
+                    break
             positions[index] = min(positions[index], end)
             self._progress.bytes += len(records)
         return hits
