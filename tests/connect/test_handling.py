@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla.base import ConfigError
-from ottla.config import EnvironmentProvider, placeholders, resolved
+from ottla.config import ConfigType, EnvironmentProvider, is_secret, placeholders, resolved
 from ottla.connect import (
     ConnectError,
     DataError,
@@ -31,6 +31,7 @@ from ottla.connect.error_policy import (
 )
 from ottla.connect.providers import providers_of
 from ottla.connect.transforms.chain import Stage
+from ottla.connect.worker_keys import distributed_def, standalone_def
 
 TRANSFORMS = "org.apache.kafka.connect.transforms."
 PLUGINS = discover()
@@ -192,3 +193,13 @@ def test_the_environment_is_read_by_an_allowlist() -> None:
 def test_a_provider_that_is_not_ours_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match=r"Invalid value com\.example\.Vault"):
         providers_of({"config.providers": "v", "config.providers.v.class": "com.example.Vault"})
+
+
+def test_every_key_that_a_service_declares_a_password_is_one_by_its_name_too_and_no_other_is() -> None:
+    keys = {**standalone_def().keys, **distributed_def().keys}
+    for each in PLUGINS.installed:
+        definition = getattr(each.cls, "config_def", None)
+        keys |= {} if definition is None else {name: key for name, key in definition.keys.items() if name not in keys}
+    declared = {name for name, key in keys.items() if key.type is ConfigType.PASSWORD}
+    assert "sasl.jaas.config" in declared and [name for name in sorted(declared) if not is_secret(name)] == []
+    assert [name for name, key in keys.items() if name not in declared and is_secret(name, None, key.type)] == []

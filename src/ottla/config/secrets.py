@@ -36,7 +36,7 @@ _SECRET_NAME = re.compile(
 )
 _NO_SECRET_NAME = re.compile(
     r"[._-](?:ms|seconds|minutes|url|uri|urls|endpoint|class|classes|location|path|file|algorithm|iterations|length|type"
-    r"|types|name|names|mode|enable|enabled|required|provider|providers|source|prefix|format|id|size|version|retries"
+    r"|types|name|names|mode|enable|enabled|required|allowed|provider|providers|source|prefix|format|id|size|version|retries"
     r"|timeout|interval|mechanism|protocol)$",
     re.IGNORECASE,
 )
