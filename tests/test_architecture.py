@@ -71,7 +71,13 @@ PURE_PARTS = {
 DISK = {"log"}
 WORLD = {"asyncio", "socket", "threading", "time", "random", "os", "subprocess", "selectors", "multiprocessing"}
 DOORS = {
-    *(("log", "os_disk.py"), ("security", "key_file.py"), ("security", "key_reader.py"), ("config", "providers.py")),
+    *(
+        ("log", "os_disk.py"),
+        ("security", "key_file.py"),
+        ("security", "key_reader.py"),
+        ("security", "gss.py"),
+        ("config", "providers.py"),
+    ),
     ("java", "stopwatch.py"),
     *(("schemas", "compiler.py"), ("schemas", "compiler_process.py")),
 }

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from ottla.base import ErrorCode
@@ -56,13 +57,19 @@ def test_who_logs_in_is_served_and_a_request_behind_the_token_waits_for_the_logi
     run(test)
 
 
-def test_a_request_behind_a_wrong_token_is_not_served(tmp_path: Path) -> None:
+def test_a_request_behind_a_wrong_token_is_not_served_and_the_login_counts_as_failed(tmp_path: Path) -> None:
     async def test() -> None:
-        async with secured(tmp_path) as client:
+        async with secured(tmp_path, "ottla.http.listeners=http://127.0.0.1:0") as client:
             await handshake(client)
             client.writer.write(both(b"\0ann\0wrong"))
             assert (await frame(client))[5:7] == ErrorCode.SASL_AUTHENTICATION_FAILED.to_bytes(2, "big")
             assert await is_closed(client)
+            async with (
+                aiohttp.ClientSession() as session,
+                session.get(f"{client.node.http_listeners[0]}/metrics") as page,
+            ):
+                text = await page.text()
+            assert 'failed_authentication_total{listener="SASL_PLAINTEXT"} 1' in text
 
     run(test)
 

@@ -165,7 +165,7 @@ def test_the_command_line_logs_in(realm: Realm, topic: str, tmp_path: Path, capf
     assert main(["console-consumer", *at, "--timeout-ms", "500"]) == 0
     for command in (["console-producer"], ["console-consumer", "--group", "g"]):
         assert main([*command, *at]) == 1
-        assert "librdkafka knows no Kerberos" in capfd.readouterr().err
+        assert "librdkafka, which console producers" in capfd.readouterr().err
 
 
 @pytest.mark.peer
@@ -420,6 +420,17 @@ def test_a_login_without_a_ticket_says_what_is_missing(realm: Realm, tmp_path: P
             who(realm, realm.properties(jaas, **more))
         assert found.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
         assert says in found.value.message, found.value.message
+
+
+def test_a_ticket_of_another_realm_is_refused(realm: Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with kerberos.running_kdc(tmp_path / "other", "OTHER.TEST") as other:
+        other.keytab("kafka/localhost@OTHER.TEST")
+        cache = other.ticket("ann@OTHER.TEST", other.keytab("ann@OTHER.TEST"))
+        for name, value in {**other.environment, "KRB5CCNAME": f"FILE:{cache}"}.items():
+            monkeypatch.setenv(name, value)
+        with Raw(realm) as raw:
+            check_refused(raw, raw.send(bytes(context().step(None))))
+    until(lambda: counted(realm, "OTHER.TEST"))
 
 
 def test_where_no_kdc_answers_the_client_says_so_and_may_try_again(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from types import ModuleType
 
 import pytest
 
@@ -68,4 +70,19 @@ def test_a_listener_has_a_service_and_a_host(principal: str) -> None:
 def test_where_the_library_is_not_there_the_error_says_how_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gssapi", None)
     with pytest.raises(ConfigError, match=r"libkrb5-dev gcc python3-dev && pip install 'ottla\[kerberos\]'"):
-        check_installed("sasl.enabled.mechanisms")
+        check_installed("sasl.enabled.mechanisms", {})
+
+
+def test_the_configuration_that_java_is_told_counts_unless_kerberos_is_told_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "gssapi", ModuleType("gssapi"))
+    javas = {"java.security.krb5.conf": "/etc/kafka/krb5.conf"}
+    for name, counts in (("", "/etc/kafka/krb5.conf"), ("/etc/mine.conf", "/etc/mine.conf")):
+        with monkeypatch.context() as patched:
+            patched.setenv("KRB5_CONFIG", name)
+            if not name:
+                patched.delenv("KRB5_CONFIG")
+            check_installed("sasl.mechanism", javas)
+            assert os.environ["KRB5_CONFIG"] == counts
+            patched.delenv("KRB5_CONFIG")

@@ -12,7 +12,7 @@ from typing import Any
 
 from ottla.base import ConfigError
 from ottla.client.access_tokens import AccessTokens
-from ottla.client.security import JAAS, KAFKAS_MECHANISM, MECHANISM, ClientSecurity, security_of
+from ottla.client.security import JAAS, KAFKAS_MECHANISM, MECHANISM, PROTOCOL, ClientSecurity, security_of
 from ottla.security import TlsSettings, client_entry, openssl_cipher, pem_stores
 
 __all__ = ["librdkafka_security"]
@@ -30,6 +30,7 @@ def librdkafka_security(properties: Mapping[str, Any]) -> dict[str, Any]:
     What begins with none of `security.`, `ssl.` and `sasl.` is left to the caller.
     """
     given = {key: str(value) for key, value in security_of(properties).items()}
+    _refuse_kerberos(given)
     protocol = ClientSecurity.of(given).protocol  # what is wrong with the properties is said in our words
     found: dict[str, Any] = {} if protocol == "PLAINTEXT" else {"security.protocol": protocol}
     if protocol.endswith("SSL"):
@@ -37,6 +38,16 @@ def librdkafka_security(properties: Mapping[str, Any]) -> dict[str, Any]:
     if protocol.startswith("SASL"):
         found |= _login(given)
     return found
+
+
+def _refuse_kerberos(given: Mapping[str, str]) -> None:
+    logs_in = given.get(PROTOCOL, "").strip().upper().startswith("SASL")
+    if logs_in and (given.get(MECHANISM) or KAFKAS_MECHANISM) == "GSSAPI":
+        text = (
+            "librdkafka, which console producers, consumers in a group and Connect's sinks go by, knows no Kerberos as its "
+            "wheel brings it: name another mechanism, of a listener that has one"
+        )
+        raise ConfigError(MECHANISM, "GSSAPI", text)
 
 
 def _tls(given: Mapping[str, str]) -> dict[str, str]:
@@ -56,10 +67,7 @@ def _tls(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _login(given: Mapping[str, str]) -> dict[str, Any]:
-    mechanism = given.get(MECHANISM) or KAFKAS_MECHANISM
-    if mechanism == "GSSAPI":
-        text = "librdkafka knows no Kerberos as its wheel brings it; use another mechanism or listener here"
-        raise ConfigError(MECHANISM, mechanism, text)
+    mechanism = given[MECHANISM]
     options = client_entry(given.get(JAAS), None, mechanism).options
     if mechanism == "OAUTHBEARER":
         return {"sasl.mechanism": mechanism, "oauth_cb": _token_giver(AccessTokens(given, options))}

@@ -7,9 +7,11 @@ of the old one's lifetime; a cache is read again for each login, and whoever fil
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 
 from ottla.base import ErrorCode, KafkaError
+from ottla.config import system_properties
 from ottla.security import KerberosEntry
 from ottla.security.sasl import ClientExchange, GssapiClient, GssError, GssUnreachableError
 
@@ -26,7 +28,7 @@ class Tickets:
         from ottla.security.sasl.gss import Initiator, check_installed  # it imports Kerberos' library
 
         entry = KerberosEntry.of(options, given.get(SERVICE))
-        check_installed(MECHANISM)
+        check_installed(MECHANISM, system_properties(os.environ))
         self._initiator = Initiator(entry)
 
     async def begin(self, host: str) -> ClientExchange:

@@ -13,7 +13,7 @@ __all__ = ["CONFIGS"]
 
 
 def _alter_config(reach: Reach, arguments: Arguments) -> ActionPlan:
-    from ottla.config import HIDDEN, hidden
+    from ottla.config import hidden
 
     client = reach.client
     entity = ConfigEntity(text(arguments, "type"), str(arguments.get("name", "")))

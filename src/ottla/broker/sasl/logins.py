@@ -209,7 +209,13 @@ class Logins:
                 assert isinstance(rules, tuple)
                 key = mechanisms.entry_key("GSSAPI")
                 try:
-                    found[name] = Tickets(mechanisms.kerberos, rules, key=key, clock=self._clock)
+                    found[name] = Tickets(
+                        mechanisms.kerberos,
+                        rules,
+                        key=key,
+                        system_properties=self._config.system_properties,
+                        clock=self._clock,
+                    )
                 except ConfigError as error:
                     raise _of_listener(name, error) from error
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ottla.base import Clock, ConfigError
 from ottla.security import KerberosEntry, KerberosRules
@@ -17,11 +17,19 @@ PRINCIPAL_CHARACTERS_MAX = 1024
 class Tickets:
     """What one listener takes for a ticket."""
 
-    def __init__(self, entry: KerberosEntry, rules: Sequence[str], *, key: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        entry: KerberosEntry,
+        rules: Sequence[str],
+        *,
+        key: str,
+        system_properties: Mapping[str, str],
+        clock: Clock,
+    ) -> None:
         """`entry` stands at `key`; raises ConfigError where Kerberos' library is not there, or for what is no rule."""
         from ottla.security.sasl.gss import Acceptor, check_installed, default_realm  # it imports that library
 
-        check_installed(ENABLED)
+        check_installed(ENABLED, system_properties)
         self._key = key
         self._clock = clock
         self._service = entry.service

@@ -1,12 +1,13 @@
 """The door to Kerberos: tickets and keytabs, by the system's library (MIT's or Heimdal's) under the package `gssapi`.
 
 What is here may wait, for a KDC, a name server or a file: whoever runs a loop asks it from a thread. The library reads
-`KRB5_CONFIG` (else /etc/krb5.conf) itself.
+what `KRB5_CONFIG` names (else /etc/krb5.conf) itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeVar
@@ -20,6 +21,7 @@ __all__ = ["Acceptor", "Initiator", "check_installed", "default_realm"]
 T = TypeVar("T")
 
 INSTALL = "apt-get install libkrb5-dev gcc python3-dev && pip install 'ottla[kerberos]'"
+JAVAS_CONFIGURATION = "java.security.krb5.conf"
 KDC_UNREACHABLE = 0x96C73A9C
 """KRB5_KDC_UNREACH, as an error's minor code."""
 WORDS_MAX = 300
@@ -28,8 +30,14 @@ SAYS_NOTHING = ("", "Success", "Unknown error")
 _caches = count()
 
 
-def check_installed(key: str) -> None:
-    """Raise ConfigError where the package, or the library under it, is not there."""
+def check_installed(key: str, system_properties: Mapping[str, str]) -> None:
+    """Raise ConfigError where the package, or the library under it, is not there.
+
+    Where Java is told which configuration of Kerberos counts (KAFKA_OPTS), it counts here, too, unless KRB5_CONFIG does.
+    """
+    configuration = system_properties.get(JAVAS_CONFIGURATION)
+    if configuration:
+        os.environ.setdefault("KRB5_CONFIG", configuration)
     try:
         import gssapi  # noqa: F401
     except (ImportError, OSError) as error:
