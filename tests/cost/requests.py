@@ -22,7 +22,11 @@ GIVEN: Mapping[ApiKey, tuple[Mapping[str, Any], ...]] = {
     ApiKey.CREATE_PARTITIONS: ({"count": 3},),
     ApiKey.CREATE_ACLS: (
         {
-            "resource_type": 2, "resource_pattern_type": 3, "principal": "User:x", "host": "*", "operation": 3,
+            "resource_type": 2,
+            "resource_pattern_type": 3,
+            "principal": "User:x",
+            "host": "*",
+            "operation": 3,
             "permission_type": 3,
         },
     ),

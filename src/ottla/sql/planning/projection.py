@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from ottla.sql.errors import SqlError
@@ -110,9 +111,10 @@ def generated(expression: e.Expression, taken: set[str]) -> str:
 
 
 def _check_names(query: q.Query, names: list[str], persistent: bool) -> None:
-    aliases = [item.alias for item in query.select if isinstance(item, q.Selected)]
+    aliases = {item.alias for item in query.select if isinstance(item, q.Selected)}
+    counts = Counter(names)
     for name in names:
-        if names.count(name) > 1:
+        if counts[name] > 1:
             raise SqlError(f"The projection contains a duplicate column name: `{name}`.")
         if name in SYSTEM_NAMES and name in aliases:
             raise SqlError(f"`{name}` is a reserved column name. You cannot use it as an alias for a column.")
