@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,9 +43,10 @@ LENGTH_BYTES = 4
 ANSWER_S_MAX = 60
 STEPS = 16
 """Elements in a slice while this measures, so that few of them show whether there are slices at all."""
-STRETCH_MAX = 6_000
-"""Work that may be done before other connections have their turn: twenty elements' at most, and ten of all that are asked."""
-IN_ONE_PIECE = {
+STRETCH_PER_ELEMENT, STRETCH_SHARE = 22, 3
+"""Work that may be done before other connections have their turn: so little for each element, or a third of all."""
+IN_ONE_PIECE: Mapping[ApiKey, str] = {
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "a group's member is changed at one moment",
     ApiKey.FETCH: "what it reads belongs to one session and one answer's bytes",
     ApiKey.OFFSET_COMMIT: "a group's commit is decided at one moment",
     ApiKey.TXN_OFFSET_COMMIT: "a group's commit is decided at one moment",
@@ -256,18 +257,18 @@ async def measured_apis(
                 async for name, measured in _measure(world, _asked(all_versions, only)):
                     costs[-1][f"{name} {rights}"] = measured
     found = []
-    bounds = {name: _stretch_max(name, 4 * n) for name in costs[0]}
     for name, (one, many) in costs[0].items():
         if name not in costs[1]:
             continue
         base, most = costs[1][name]
         growth = Growth(many.work - one.work, most.work - base.work, 4 * n)
-        found.append(Found(name, growth, most.stretch, bounds[name], most.places))
+        stretch_max = max(_stretch_max(name) * 4 * n, most.work // STRETCH_SHARE)
+        found.append(Found(name, growth, most.stretch, stretch_max, most.places))
     return found
 
 
-def _stretch_max(name: str, count: int) -> int:
-    """Return how much may be done in one piece.
+def _stretch_max(name: str) -> int:
+    """Return how much may be done in one piece for each element.
 
     What the controller decides sees one moment, and is bounded by how much it may be; brokers trust each other.
     """
@@ -276,8 +277,8 @@ def _stretch_max(name: str, count: int) -> int:
     is_decided = handler.forwards and (not handler.splits or name.endswith("with rights"))
     is_internal = handler.needs.operation is Operation.CLUSTER_ACTION or "broker" not in APIS[key].listeners
     if is_decided or is_internal or key in IN_ONE_PIECE:
-        return IN_ONE_PIECE_PER_ELEMENT * count
-    return STRETCH_MAX
+        return IN_ONE_PIECE_PER_ELEMENT
+    return STRETCH_PER_ELEMENT
 
 
 async def _measure(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 from random import Random
 from typing import TypeVar
 
@@ -25,8 +26,6 @@ READ_T = Entry(
 
 
 def entry(name: str = "t", **fields: object) -> Entry:
-    from dataclasses import replace
-
     return replace(READ_T, resource_name=name, **fields)  # type: ignore[arg-type]
 
 
@@ -115,7 +114,8 @@ def test_what_has_changed_since_filters_looked_is_found_all_the_same(
 def test_looking_at_many_entries_pauses() -> None:
     asked = [entry(f"t{at:05}") for at in range(CHANGES_MAX)]
     image = after(EMPTY_IMAGE, decide.create_acls(EMPTY_IMAGE, asked, rng=Random(1)))
-    assert sum(1 for _ in decide.find_acls(image.acls, [AclFilter(resource_name="x")] * 3)) >= 3 * 20
+    some = [AclFilter(operation=each) for each in (Operation.READ, Operation.WRITE, Operation.ALTER)]
+    assert sum(1 for _ in decide.find_acls(image.acls, some)) >= 3 * 20
     assert sum(1 for _ in decide.found_acls(image.acls, AclFilter())) >= 2 * 20
     assert [acl for _, acl in at_once(decide.found_acls(image.acls, AclFilter()))] == asked
 
@@ -153,3 +153,28 @@ def test_a_snapshot_rebuilds_the_entries_and_a_delta_names_what_moved() -> None:
     assert delta_between(image, image).acls is None
     with pytest.raises(CorruptionError):
         apply(smaller, RemoveAccessControlEntryRecord(id=acl_id))
+
+
+def test_many_filters_that_name_something_do_not_look_at_all_entries_each() -> None:
+    asked = [entry(f"t{at:05}") for at in range(CHANGES_MAX)]
+    image = after(EMPTY_IMAGE, decide.create_acls(EMPTY_IMAGE, asked, rng=Random(1)))
+    named = [AclFilter(resource_name=f"x{at}") for at in range(500)]
+    assert sum(1 for _ in decide.find_acls(image.acls, named)) < 3 * len(named)
+    assert sum(1 for _ in decide.find_acls(image.acls, [AclFilter(operation=Operation.WRITE)] * 500)) < 3 * 500
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["a", "ab", "b", "*"]), st.sampled_from(list(PatternType)[3:])), max_size=12),
+    st.sampled_from([None, "a", "ab", "abc", "*", "c"]),
+    st.sampled_from([PatternType.ANY, PatternType.MATCH, PatternType.LITERAL, PatternType.PREFIXED]),
+    st.sampled_from([None, "User:a", "User:x"]),
+)
+def test_filters_find_what_a_walk_over_all_entries_finds(
+    entries: list[tuple[str, PatternType]], name: str | None, pattern: PatternType, principal: str | None
+) -> None:
+    acls = NO_ACLS
+    for at, (resource, kind) in enumerate(entries):
+        acls = acls.with_acl(Uuid(bytes([at]) * 16), replace(kept(resource), pattern_type=int(kind)))
+    wanted = AclFilter(resource_name=name, pattern_type=pattern, principal=principal)
+    (found,) = at_once(decide.find_acls(acls, [wanted])).ids
+    assert found == {acl_id for acl_id, acl in acls.items() if wanted.finds(acl)}

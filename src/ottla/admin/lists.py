@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -20,4 +21,4 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartit
 
 def duplicates(found: Sequence[Any]) -> list[Any]:
     """Return what stands more than once in a list, in order."""
-    return sorted(each for each in dict.fromkeys(found) if found.count(each) > 1)
+    return sorted(each for each, count in Counter(found).items() if count > 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ottla.sql.errors import SqlError
 from ottla.sql.schema import SYSTEM_NAMES
 from ottla.sql.tree import statements as s
@@ -15,8 +17,7 @@ def check_columns(kind: str, columns: tuple[s.ColumnDefinition, ...]) -> None:
     """Raise SqlError, in ksqlDB's words, for columns that a stream or a table cannot have."""
     if not columns:
         raise SqlError("The statement does not define any columns.")
-    names = [each.name for each in columns]
-    twice = dict.fromkeys(backticked(name) for name in names if names.count(name) > 1)
+    twice = [backticked(name) for name, count in Counter(each.name for each in columns).items() if count > 1]
     if twice:
         raise SqlError(f"Duplicate column names: {', '.join(twice)}")
     _check_headers(columns)

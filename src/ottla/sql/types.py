@@ -6,6 +6,7 @@ A row's value is, by its type: bool, int (INTEGER, BIGINT, DATE as days, TIME an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -125,8 +126,7 @@ class StructType:
 
     def __post_init__(self) -> None:
         """Refuse two fields of one name."""
-        names = [name for name, _ in self.fields]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = sorted(name for name, count in Counter(name for name, _ in self.fields).items() if count > 1)
         if twice:
             raise SqlError(f"Duplicate field names found in STRUCT: {', '.join(backticked(name) for name in twice)}")
 

@@ -7,7 +7,7 @@ would keep writers out (SQLite), rows come in pages instead, or all at once wher
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -360,8 +360,7 @@ class Reading:
 
 
 def _distinct(columns: Sequence[Column], origin: object) -> Sequence[Column]:
-    names = [each.name for each in columns]
-    twice = sorted({each for each in names if names.count(each) > 1})
+    twice = sorted(name for name, count in Counter(each.name for each in columns).items() if count > 1)
     if twice:
         raise DataError(f"{origin} has more than one column {', '.join(twice)}: give them different names")
     return columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -108,9 +109,9 @@ def _group(query: q.Query, node: Node, items: list[Item]) -> tuple[Named, ...]:
         if isinstance(found, e.Column) and query.joins:
             name = f"{found.source}_{found.name}"
         group.append(Named(next((given for given, each in items if each == found), name), found, type_))
-    names = [each.name for each in group]
+    counts = Counter(each.name for each in group)
     return tuple(
-        each if names.count(each.name) == 1 else Named(f"KSQL_COL_{at}", each.expression, each.type)
+        each if counts[each.name] == 1 else Named(f"KSQL_COL_{at}", each.expression, each.type)
         for at, each in enumerate(group)
     )
 

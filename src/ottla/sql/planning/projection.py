@@ -124,7 +124,7 @@ def generated(expression: e.Expression, taken: Names) -> str:
 
 
 def _check_names(query: q.Query, names: list[str], persistent: bool) -> None:
-    aliases = [item.alias for item in query.select if isinstance(item, q.Selected)]
+    aliases = {item.alias for item in query.select if isinstance(item, q.Selected)}
     counts = Counter(names)
     for name in names:
         if counts[name] > 1:
