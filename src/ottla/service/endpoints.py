@@ -132,8 +132,8 @@ def routes_of(
             bind(each),
             each.who,
             each.takes or dialect.content_types,
-            each.limits and each.limits.body_bytes,
-            each.limits and each.limits.seconds,
+            each.limits.body_bytes if each.limits else None,
+            each.limits.seconds if each.limits else None,
         )
         for each in endpoints
     ]

@@ -218,7 +218,6 @@ class Endpoints:
 
     def _topics_and_offsets(self) -> list[Endpoint]:
         one = "/connectors/{connector}"
-        restart = ("includeTasks", "onlyFailed")
         return [
             Endpoint(
                 "POST",

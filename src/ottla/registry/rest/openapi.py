@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla import __version__
 from ottla.http import Reply, Request, json_reply, text_reply
-from ottla.registry.rest.endpoints import Endpoint
+from ottla.registry.rest.declaration import Endpoint
 
 __all__ = ["openapi_document", "openapi_replies"]
 

@@ -43,7 +43,9 @@ def registry_dialect(limits: Limits) -> Dialect:
 
 def watching_endpoints(watching: Watching) -> list[service.Endpoint[Handle]]:
     """Return the addresses for who watches an instance."""
-    found = [service.Endpoint("GET", "/metrics", "Numbers for Prometheus.", watching.metrics, Who.LOGGED_IN)]
+    found: list[service.Endpoint[Handle]] = [
+        service.Endpoint("GET", "/metrics", "Numbers for Prometheus.", watching.metrics, Who.LOGGED_IN)
+    ]
     found += [
         service.Endpoint("GET", path, "Say whether it is well.", watching.health, Who.ANYONE, statuses=(200, 503))
         for path in ("/health", "/healthz", "/_health")
@@ -67,9 +69,8 @@ def registry_routes(registry: Registry, forwarding: Forwarding, watching: Watchi
     """Return all routes of an instance."""
     serving = _Serving(registry, forwarding, watching)
     endpoints, beside = registry_endpoints(registry, watching)
-    handles = {(each.method, each.path): serving.route(each) for each in endpoints}
-    handles |= {(each.method, each.path): each.handle for each in beside}
-    return routes_of([*endpoints, *beside], dialect, lambda each: handles[each.method, each.path])
+    bound = [_bound(each, serving.route(each)) for each in endpoints]
+    return routes_of([*bound, *beside], dialect, lambda each: each.handle)
 
 
 def registry_admission(logins: Logins, watching: Watching) -> Callable[[Request], Reply | None]:
@@ -85,6 +86,10 @@ def registry_admission(logins: Logins, watching: Watching) -> Callable[[Request]
         return replace(reply, headers={"WWW-Authenticate": logins.challenge}) if logins.challenge else reply
 
     return admit
+
+
+def _bound(endpoint: Endpoint, handle: Handle) -> service.Endpoint[Handle]:
+    return replace(endpoint, handle=handle)  # type: ignore[arg-type, return-value]  # of another kind by that
 
 
 def _in_context(endpoint: Endpoint) -> Endpoint:
