@@ -16,12 +16,13 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "doors.md"
 
 HEAD = """# Doors: who may ask what over HTTP
 
-Written from the services' declarations by `tools/gen_doors_docs.py`. The server asks them before it calls anything: what
-stands here is what holds. [security.md](security.md#services-over-http) says which settings open what.
+Written from the services' declarations by `tools/gen_doors_docs.py`. The server checks them before it calls a handler.
+[security.md](security.md#services-over-http) says which settings open what.
 
-*Who*: **anyone** needs no login even where there are logins; **logged in** needs one where the service has logins, and none
-else; **signed** is another instance, by its signature; **session** has logged in to the console. *Right* is what a user needs
-beside that. *May cost* is the size of a body, and the time until an answer begins; ✎ marks what changes anything.
+*Who*: **anyone** needs no login even where there are logins; **logged in** needs one where the service has logins, and
+none else; **signed** is another instance, by its signature; **session** has logged in to the console. *Right* is what a
+user needs beside that. *May cost* is the size of a body, and the time until an answer begins; ✎ marks what changes
+anything.
 """
 WHO = {"ANYONE": "anyone", "LOGGED_IN": "logged in", "SIGNED": "signed", "SESSION": "session"}
 
