@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from ottla.broker.monitoring.http_service import HttpService
@@ -11,6 +12,7 @@ from ottla.config import BrokerConfig
 from ottla.connect.rest.service import rest_dialect, rest_endpoints
 from ottla.connect.rest.settings import RestSettings
 from ottla.console import ClusterSettings, Console, console_settings
+from ottla.registry.rest.instance import REQUEST_SECONDS_MAX as REGISTRY_SECONDS_MAX
 from ottla.registry.rest.serving import registry_dialect, registry_endpoints
 from ottla.registry.rest.watching import Watching
 from ottla.registry.service import Registry
@@ -55,21 +57,16 @@ def services() -> list[Doors]:
     sql = Instance(server_settings({"bootstrap.servers": BOOTSTRAP}, {}))
     of_sql, sql_sockets = sql.endpoints()
     rest = RestSettings()
-    console = Console(console_settings({}, [ClusterSettings("c", BOOTSTRAP, {})]))
+    console = Console(console_settings({}, (ClusterSettings("c", BOOTSTRAP, {}),)))
     of_clusters, of_console = console.endpoints()
     broker = HttpService(NOBODY, lambda: None, BrokerConfig.load())
     plain = Dialect()
+    registry_limits = Limits(registry.settings.body_bytes_max, REGISTRY_SECONDS_MAX)
+    sql_limits = Limits(sql.settings.limits.request_bytes, REQUEST_SECONDS_MAX)
     return [
         _doors("Broker: metrics and health", "nowhere", broker.endpoints(), plain),
-        _doors(
-            *("Schema registry", "localhost:8081", [*of_registry, *beside]),
-            registry_dialect(Limits(registry.settings.body_bytes_max, 90.0)),
-        ),
-        _doors(
-            *("SQL server", "localhost:8088", of_sql),
-            sql_dialect(Limits(sql.settings.limits.request_bytes, REQUEST_SECONDS_MAX)),
-            *sql_sockets,
-        ),
+        _doors("Schema registry", "localhost:8081", chain(of_registry, beside), registry_dialect(registry_limits)),
+        _doors("SQL server", "localhost:8088", of_sql, sql_dialect(sql_limits), *sql_sockets),
         _doors("Connect", "localhost:8083", rest_endpoints(NOBODY, rest, ("main", "admin")), rest_dialect(rest)),
         _doors("Connect: metrics and health", "nowhere", MetricsService(NOBODY, NOBODY).endpoints(), plain),
         _doors(
@@ -78,5 +75,5 @@ def services() -> list[Doors]:
             DIALECT,
         ),
         _doors("Streams service", "127.0.0.1", ServiceServer.endpoints(object.__new__(ServiceServer)), DIALECT),
-        _doors("Console", "127.0.0.1:9180", [*of_console, *of_clusters], plain, console.socket()),
+        _doors("Console", "127.0.0.1:9180", chain(of_console, of_clusters), plain, console.socket()),
     ]

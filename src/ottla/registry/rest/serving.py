@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from ottla import service
 from ottla.base import OttlaError
-from ottla.http import HttpError, Reply, Request, Route, Who, json_reply
+from ottla.http import HttpError, Reply, Request, RequestKey, Route, Who, json_reply
 from ottla.registry.authorization import Caller
 from ottla.registry.core import RegistryError
 from ottla.registry.core.errors import store_failed
@@ -30,7 +30,7 @@ Handle = Callable[[Request], Awaitable[Reply]]
 V1, PLAIN = "application/vnd.schemaregistry.v1+json", "application/json"
 TYPES = (V1, "application/vnd.schemaregistry+json", PLAIN, "application/octet-stream")
 TEXT = "text/plain"
-PRINCIPAL = "principal"
+PRINCIPAL = RequestKey("principal", str)
 """Under this name a request has who asks."""
 ACCEPTED_MAX = 256
 """Headers `Accept` whose meaning is remembered: a client sends the same one with every request."""
