@@ -45,7 +45,8 @@ def main(argv: list[str]) -> int:
     """Write the page; with `--check` only say whether it is current."""
 
     async def found() -> list[Doors]:
-        return services()
+        listed: list[Doors] = services()
+        return listed
 
     lines = [HEAD]
     for doors in asyncio.run(found()):
@@ -65,7 +66,8 @@ def main(argv: list[str]) -> int:
                 "\nAll but `/contexts`, `/v1` and what watches is there below `/contexts/.NAME`, too, with the same rights."
             )
         lines.append("")
-    return write_or_check(PAGE, "\n".join(lines).rstrip("\n") + "\n", argv)
+    code: int = write_or_check(PAGE, "\n".join(lines).rstrip("\n") + "\n", argv)
+    return code
 
 
 if __name__ == "__main__":

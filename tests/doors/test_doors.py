@@ -224,3 +224,34 @@ def test_an_address_that_is_none_looks_alike_for_all_of_a_kind(name: str) -> Non
             assert found <= {401}
 
     run(test)
+
+
+STATEMENTS = (
+    *("SHOW STREAMS;", "LIST TOPICS;", "DESCRIBE s EXTENDED;", "EXPLAIN q;", "SHOW PROPERTIES;", "PRINT t LIMIT 1;"),
+    *("CREATE STREAM s (v INT) WITH (kafka_topic='t', value_format='JSON');", "CREATE TABLE t AS SELECT 1 FROM s;"),
+    *("INSERT INTO s VALUES (1);", "INSERT INTO s SELECT * FROM o;", "DROP STREAM s DELETE TOPIC;", "TERMINATE ALL;"),
+    *("SET 'a' = 'b';", "UNSET 'a';", "DEFINE a = 'b';", "UNDEFINE a;", "RUN SCRIPT 'x';", "PAUSE q;", "RESUME q;"),
+    *("CREATE SOURCE CONNECTOR c WITH ('a'='b');", "DROP CONNECTOR c;", "DESCRIBE CONNECTOR c;", "SHOW CONNECTORS;"),
+    *(
+        "CREATE TYPE t AS INT;",
+        "DROP TYPE t;",
+        "SELECT * FROM s EMIT CHANGES;",
+        "ASSERT TOPIC t;",
+        "ALTER STREAM s ADD v INT;",
+    ),
+)
+
+
+@pytest.mark.parametrize("path", ["/ksql", "/query", "/query-stream"])
+def test_no_statement_of_any_kind_is_carried_out_for_who_has_no_login(path: str) -> None:
+    async def test() -> None:
+        async with walking("SQL server") as walked:
+            for statement in STATEMENTS:
+                for headers in ({}, {"Authorization": WRONG}):
+                    body = json.dumps({"ksql": statement, "sql": statement, "streamsProperties": {}}).encode()
+                    status, answer, _ = await walked.ask("POST", path, body, Content_Type=JSON, **headers)
+                    assert status == 401, statement
+                    told(status, answer, "SQL server")
+            assert not walked.calls
+
+    run(test)
