@@ -30,7 +30,7 @@ from ottla.console.logins import (
 from ottla.console.places import Place
 from ottla.console.records.requests import object_of
 from ottla.console.settings import ConsoleSettings
-from ottla.http import HttpError, Reply, Request, Who, json_reply
+from ottla.http import HttpError, Reply, Request, RequestKey, Who, json_reply
 from ottla.security import certificate_name
 from ottla.service import Endpoint
 
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 Handle = Callable[[Request], Awaitable[Reply]]
 COOKIE = "ottla_console"
-SESSION = "session"
+SESSION = RequestKey("session", Session)
 """Under this name a request has its session, once it is admitted."""
 LIFETIME_MS = int(SESSION_SECONDS_MAX * 1000)
 ISSUER_PATH = "/api/login/issuer"

@@ -29,7 +29,7 @@ from ottla.http.sockets import Socket
 if TYPE_CHECKING:
     from ottla.http.http2 import Http2Protocol
 
-__all__ = ["HttpServer", "Request", "Route", "SocketRoute"]
+__all__ = ["HttpServer", "Request", "RequestKey", "Route", "SocketRoute"]
 
 log = logging.getLogger(__name__)
 requests_log = logging.getLogger(f"{__name__}.requests")
@@ -43,6 +43,8 @@ def _is_ours(record: logging.LogRecord) -> bool:
 
 requests_log.addFilter(_is_ours)
 
+RequestKey = web.RequestKey
+"""Under such a key a request keeps what a guard has found out about it."""
 Request = web.Request
 """What a route is asked: `match_info` has the path's names, `query` what follows `?`; `await request.json()` the body."""
 

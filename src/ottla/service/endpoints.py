@@ -132,8 +132,8 @@ def routes_of(
             bind(each),
             each.who,
             each.takes or dialect.content_types,
-            None if each.limits is None else each.limits.body_bytes,
-            None if each.limits is None else each.limits.seconds,
+            each.limits.body_bytes if each.limits else None,
+            each.limits.seconds if each.limits else None,
         )
         for each in endpoints
     ]

@@ -89,7 +89,7 @@ def rest_settings(worker: Mapping[str, str]) -> RestSettings:
     listed = worker.get("listeners", "")
     port = worker.get("rest.port")  # gone from Kafka, and still in many files
     if not listed and port is not None:
-        listed = f"http://{worker.get('rest.host.name', '')}:{port}"
+        listed = f"http://{worker.get('rest.host.name', 'localhost')}:{port}"
     cors = Cors.of(worker)
     advertised = (worker.get(name, "").strip() for name in ("rest.advertised.host.name", "rest.host.name"))
     rules = _headers(worker.get("response.http.headers.config", ""))

@@ -6,11 +6,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 from ottla import service
 from ottla.base import OttlaError
-from ottla.http import HttpError, Reply, Request, Route, Who, json_reply
+from ottla.http import HttpError, Reply, Request, RequestKey, Route, Who, json_reply
 from ottla.registry.authorization import Caller
 from ottla.registry.core import RegistryError
 from ottla.registry.core.errors import store_failed
@@ -31,7 +30,7 @@ Handle = Callable[[Request], Awaitable[Reply]]
 V1, PLAIN = "application/vnd.schemaregistry.v1+json", "application/json"
 TYPES = (V1, "application/vnd.schemaregistry+json", PLAIN, "application/octet-stream")
 TEXT = "text/plain"
-PRINCIPAL = "principal"
+PRINCIPAL = RequestKey("principal", str)
 """Under this name a request has who asks."""
 ACCEPTED_MAX = 256
 """Headers `Accept` whose meaning is remembered: a client sends the same one with every request."""
@@ -44,8 +43,9 @@ def registry_dialect(limits: Limits) -> Dialect:
 
 def watching_endpoints(watching: Watching) -> list[service.Endpoint[Handle]]:
     """Return the addresses for who watches an instance."""
-    found: list[service.Endpoint[Handle]] = []
-    found += [service.Endpoint("GET", "/metrics", "Numbers for Prometheus.", watching.metrics, Who.LOGGED_IN)]
+    found: list[service.Endpoint[Handle]] = [
+        service.Endpoint("GET", "/metrics", "Numbers for Prometheus.", watching.metrics, Who.LOGGED_IN)
+    ]
     found += [
         service.Endpoint("GET", path, "Say whether it is well.", watching.health, Who.ANYONE, statuses=(200, 503))
         for path in ("/health", "/healthz", "/_health")
@@ -70,10 +70,8 @@ def registry_routes(registry: Registry, forwarding: Forwarding, watching: Watchi
     """Return all routes of an instance."""
     serving = _Serving(registry, forwarding, watching)
     endpoints, beside = registry_endpoints(registry, watching)
-    handles = {(each.method, each.path): serving.route(each) for each in endpoints}
-    handles |= {(each.method, each.path): each.handle for each in beside}
-    declared: list[service.Endpoint[Any]] = [*endpoints, *beside]
-    return routes_of(declared, dialect, lambda each: handles[each.method, each.path])
+    bound = [_bound(each, serving.route(each)) for each in endpoints]
+    return routes_of([*bound, *beside], dialect, lambda each: each.handle)
 
 
 def registry_admission(logins: Logins, watching: Watching) -> Callable[[Request], Reply | None]:
@@ -89,6 +87,10 @@ def registry_admission(logins: Logins, watching: Watching) -> Callable[[Request]
         return replace(reply, headers={"WWW-Authenticate": logins.challenge}) if logins.challenge else reply
 
     return admit
+
+
+def _bound(endpoint: Endpoint, handle: Handle) -> service.Endpoint[Handle]:
+    return replace(endpoint, handle=handle)  # type: ignore[arg-type, return-value]  # of another kind by that
 
 
 def _in_context(endpoint: Endpoint) -> Endpoint:

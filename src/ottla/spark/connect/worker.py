@@ -309,7 +309,7 @@ def with_ports(settings: rest.RestSettings, scheme: str) -> tuple[rest.RestSetti
                 each = replace(each, port=probe.getsockname()[1])
         listeners.append(each)
     if not listeners:
-        raise ConfigError("listeners", "", "one address at least, such as http://:8083")
+        raise ConfigError("listeners", "", "one address at least, such as http://localhost:8083")
     told = next((each for each in listeners if each.scheme == scheme), None)
     if told is None:
         raise ConfigError("rest.advertised.listener", scheme, "the scheme of one of the listeners")
@@ -328,7 +328,7 @@ def why_not(error: OSError, settings: rest.RestSettings, properties: Mapping[str
     port = settings.listeners[0].port + 1
     return (
         f"{text} Another worker may run there: stop it, or give its connectors to one worker. To run both, {where} in the "
-        f"worker's properties, for example listeners=http://:{port} or rest.port={port}"
+        f"worker's properties, for example listeners=http://localhost:{port} or rest.port={port}"
     )
 
 

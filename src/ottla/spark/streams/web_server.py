@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from ottla.http import Reply, Request, StreamedReply, json_reply
+from ottla.http import Guard, Reply, Request, StreamedReply, json_reply
 from ottla.service import Dialect, Endpoint, basic_admission, guard_of, routes_of, server_of
 from ottla.spark.streams.web_door import HOSTS, Door
 
-__all__ = ["DIALECT", "Handle", "ThreadedServer"]
+__all__ = ["DIALECT", "Handle", "ThreadedServer", "streams_guard"]
 
 Handle = Callable[[Request], Awaitable[Reply | StreamedReply]]
 DIALECT = Dialect()
@@ -30,14 +30,7 @@ class ThreadedServer:
         """
         host, port, tls = door.host, door.port, door.tls
         self._loop = asyncio.new_event_loop()
-        guard = guard_of(
-            basic_admission(door.logins, _refused),
-            listeners=[host],
-            hosts=door.hosts,
-            is_protected=door.tls is not None or door.logins is not None,
-            hosts_key=HOSTS,
-        )
-        self._server = server_of(routes_of(endpoints, DIALECT, lambda each: each.handle), guard, DIALECT)
+        self._server = server_of(routes_of(endpoints, DIALECT, lambda each: each.handle), streams_guard(door), DIALECT)
         self._thread = threading.Thread(target=self._loop.run_forever, name="ottla-http", daemon=True)
         self._thread.start()
         try:
@@ -59,6 +52,17 @@ class ThreadedServer:
 
     def _run(self, call: Callable[[], Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(call(), self._loop).result(START_SECONDS_MAX)
+
+
+def streams_guard(door: Door) -> Guard:
+    """Return the guard of a door."""
+    return guard_of(
+        basic_admission(door.logins, _refused),
+        listeners=[door.host],
+        hosts=door.hosts,
+        is_protected=door.tls is not None or door.logins is not None,
+        hosts_key=HOSTS,
+    )
 
 
 def _refused() -> Reply:

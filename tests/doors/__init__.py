@@ -1,0 +1,1 @@
+"""Every door of every service, asked as strangers ask."""
