@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base import ConfigError, ErrorCode, KafkaError, Offset, OffsetRange, TopicPartition, Uuid
 from ottla.client import LATEST, BlockingClient, client_network, security_of
+from ottla.config import is_secret
 from ottla.connect import (
     ConnectError,
     Files,
@@ -39,7 +40,6 @@ from ottla.connect import (
     RetriableError,
     Shape,
     compile_java,
-    error_policy,
     storage,
 )
 from ottla.connect.tasks import Lags, SampleWindow, TaskPort, TaskSpec
@@ -418,7 +418,7 @@ def _token_of(metadata: str | None) -> str | None:
 
 def _shown(properties: Mapping[str, str]) -> dict[str, str]:
     """Return what converters and transformations may need, without the secrets of the sink and of its clients."""
-    secret = error_policy.sensitive_keys(properties)
+    secret = {key for key, value in properties.items() if is_secret(key, value)}
     return {key: value for key, value in properties.items() if key not in secret or key.startswith(CONVERSION_PREFIXES)}
 
 
