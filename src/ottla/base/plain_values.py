@@ -21,7 +21,7 @@ _TUPLE, _LIST, _SET, _FROZEN, _DICT, _END = (ord(each) for each in "([<>{0")
 _INT, _LONG, _FLOAT, _BYTES, _TEXT = (ord(each) for each in "ilgsu")
 
 
-def plain_bytes(value: object) -> bytes:
+def plain_bytes(value: Any) -> bytes:
     """Return a value's bytes; raises ValueError for what is no plain value."""
     return marshal.dumps(value, 2)
 
