@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ottla.base import ConfigError
+from ottla.config import CONSUMER_KEYS, PRODUCER_KEYS, providers_of, resolved
 from ottla.connect import ConnectError, WorkerConfig, WorkerMode, client_overrides, discover, task_clients
 from ottla.connect.distributed.validation import further_errors
 from ottla.connect.storage import State, TaskId
@@ -111,6 +112,33 @@ def test_what_clients_cannot_do_is_an_error_of_validate(key: str, value: str, wo
     found = client_overrides.override_values({**SOURCE, key: value}, sink=False, policy=policy)
     assert [each.name for _, each in found] == [key]
     assert any(words in each for each in found[0][1].errors)
+
+
+@pytest.mark.parametrize("policy", ["None", "Principal", "Allowlist", "All"])
+def test_every_key_of_every_client_is_as_the_policy_says_and_nothing_in_it_is_looked_up(policy: str) -> None:
+    """Whatever a connector's configuration holds: `${…}` is the worker's providers' alone, and it has none here."""
+    worker = {POLICY: policy, ALLOWLIST: "acks", "bootstrap.servers": "a:1", "config.providers": ""}
+    allowed = {"None": set(), "Principal": {"sasl.jaas.config", "sasl.mechanism", "security.protocol"}}
+    rule, seen = client_overrides.override_policy(worker), 0
+    for kind, keys in (("producer", PRODUCER_KEYS), ("consumer", CONSUMER_KEYS), ("admin", PRODUCER_KEYS)):
+        more = {"topics": "t", "errors.deadletterqueue.topic.name": "d"} if kind == "consumer" else {}
+        more |= {"topic.creation.default.partitions": "1"} if kind == "admin" else {}
+        for name in keys:
+            for value in ("${file:/etc/passwd:root}", "${env:PATH}", "${dir:/etc:hostname}"):
+                config = {**more, f"{kind}.override.{name}": value}
+                assert resolved(config, providers_of(worker).lookup) == config
+                may = policy == "All" or name in allowed.get(policy, {"acks"})
+                said = [
+                    error
+                    for _, each in client_overrides.override_values(
+                        config, sink=kind == "consumer", policy=rule, worker=worker
+                    )
+                    for error in each.errors
+                    if "policy does not allow" in error
+                ]
+                assert bool(said) is not may, (kind, name, said)
+                seen += 1
+    assert seen > 500
 
 
 @pytest.mark.parametrize("name", ["bootstrap.servers", "sasl.oauthbearer.token.endpoint.url"])

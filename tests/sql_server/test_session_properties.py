@@ -17,7 +17,7 @@ import pytest
 from ottla.base import TopicPartition
 from ottla.client import BlockingClient, batch_of
 from ottla.config import CONSUMER_KEYS, PRODUCER_KEYS, STREAMS_KEYS
-from ottla.sql import SqlError, parse_statement
+from ottla.sql import SqlError, parse_statement, substituted
 from ottla.sql.commands import BeginQuery, Command, PersistentQuery, ServerState, apply, decide
 from ottla.sql_server.hosts import application_settings
 from ottla.sql_server.session_properties import (
@@ -250,3 +250,13 @@ def test_what_is_left_out_is_not_told_with_its_value() -> None:
     assert allowed({"ksql.streams.sasl.jaas.config": "secret", "auto.offset.reset": "latest"}, "q") == {
         "auto.offset.reset": "latest"
     }
+
+
+def test_variables_make_no_statement_longer_than_any_may_be() -> None:
+    """A request of some MiB would be as many times as long, before anything is parsed."""
+    value = "x" * 100_000
+    text = f"SELECT '{'${v}' * 100_000}' FROM s;"
+    with pytest.raises(SqlError, match="longer than"):
+        substituted(text, {"V": value})
+    asked = substituted("SELECT '${v}' FROM s;", {"v": "${file:/etc/passwd:root}"})
+    assert asked == "SELECT '${file:/etc/passwd:root}' FROM s;"

@@ -80,6 +80,9 @@ def test_applications_are_added_by_name_paused_resumed_looked_into_and_ended(
     world.feed("a")
     until(lambda: [each.value for each in world.read(world.out)] == [b"A"], "the first result")
     assert ask(server, "POST", "/applications", {"name": "loud"})[0] == 409
+    for key in ("settings", "state.dir", "http.listener", "bootstrap.servers"):
+        status, found = ask(server, "POST", "/applications", {"name": "loud", key: "x"})
+        assert status == 400 and key in str(found)
     assert ask(server, "PUT", "/applications/loud/pause")[1]["paused"]
     world.feed("b")
     assert not ask(server, "PUT", "/applications/loud/resume")[1]["paused"]

@@ -181,6 +181,9 @@ async def _name_in(request: Request) -> str:
     except ValueError:
         given = None
     name = given.get("name") if isinstance(given, Mapping) else None
-    if not isinstance(name, str) or not name:
+    if not isinstance(given, Mapping) or not isinstance(name, str) or not name:
         raise HttpError(400, 'expected {"name": "…"}, with the name of an application that lies here')
+    if further := sorted(given.keys() - {"name"}):
+        words = "settings are those of the application's file and of whoever runs the service"
+        raise HttpError(400, f"{', '.join(further)[:200]}: a request names an application, and sets nothing: {words}")
     return name
