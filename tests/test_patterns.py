@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,17 @@ OTHER_ENGINES = {
 """What else uses an engine: RE2 is linear, and `fnmatch` writes its wildcards so that none is tried twice."""
 
 
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
+
+
+def _may(path: Path) -> bool:
+    """Return whether a file names an engine at all: most need not be parsed."""
+    text = path.read_text()
+    return any(f"import {engine}" in text or f"from {engine} " in text for engine in ENGINES)
+
+
 def _literals(tree: ast.Module) -> set[str]:
     """Return module-level names that stand for a text of this file."""
     return {
@@ -47,7 +59,10 @@ def _literals(tree: ast.Module) -> set[str]:
 
 def _built(path: Path) -> list[int]:
     """Return the lines on which a file compiles anything but a literal."""
-    tree = ast.parse(path.read_text(), str(path))
+    if not _may(path):
+        return []
+    tree = _tree(path)
+    literals = _literals(tree)
     imported = {
         alias.asname or alias.name
         for node in ast.walk(tree)
@@ -71,7 +86,7 @@ def _built(path: Path) -> list[int]:
         given = (
             node.args[0] if node.args else next((each.value for each in node.keywords if each.arg == "pattern"), None)
         )
-        is_literal = isinstance(given, ast.Constant) or (isinstance(given, ast.Name) and given.id in _literals(tree))
+        is_literal = isinstance(given, ast.Constant) or (isinstance(given, ast.Name) and given.id in literals)
         if not is_literal:
             found.append(node.lineno)
     return found
@@ -96,7 +111,8 @@ def test_other_engines_are_used_in_listed_places_only(engine: str) -> None:
     using = {
         str(path.relative_to(SOURCE))
         for path in FILES
-        for node in ast.walk(ast.parse(path.read_text()))
+        if _may(path)
+        for node in ast.walk(_tree(path))
         if (isinstance(node, ast.Import) and any(alias.name == engine for alias in node.names))
         or (isinstance(node, ast.ImportFrom) and node.module == engine)
     }
