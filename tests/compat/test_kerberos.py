@@ -228,10 +228,11 @@ def test_clients_in_python_write_and_read(realm: Realm, ticket: Path, topic: str
 class Raw:
     """A connection that sends what tokens a test wants."""
 
-    def __init__(self, realm: Realm, mechanism: str = "GSSAPI") -> None:
+    def __init__(self, realm: Realm, version: int = 1) -> None:
+        """Version 0 of the handshake has bare tokens come after it."""
         host, _, port = realm.bootstrap.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=30)
-        assert self._asked(SaslHandshakeRequest(mechanism=mechanism), 1).error_code == 0
+        assert self._asked(SaslHandshakeRequest(mechanism="GSSAPI"), version).error_code == 0
 
     def _asked(self, message: Any, version: int) -> Any:
         self._socket.sendall(encode_request(message, version, 1, "raw"))
@@ -251,6 +252,11 @@ class Raw:
     def send(self, token: bytes) -> Any:
         """Return the answer to a token."""
         return self._asked(SaslAuthenticateRequest(auth_bytes=token), 2)
+
+    def send_bare(self, token: bytes) -> bytes:
+        """Return the server's token for a client's, both without a request around them."""
+        self._socket.sendall(len(token).to_bytes(4, "big") + token)
+        return self._read(int.from_bytes(self._read(4), "big"))
 
     def has_ended(self) -> bool:
         """Ask for something: True where the connection ends instead."""
@@ -284,6 +290,17 @@ def established(raw: Raw) -> gssapi.SecurityContext:
     found.step(bytes(answer.auth_bytes))
     assert found.unwrap(bytes(raw.send(b"").auth_bytes)).message == b"\1\0\0\0"
     return found
+
+
+def test_after_a_handshake_of_version_0_tokens_are_bare(realm: Realm, ticket: Path) -> None:
+    with Raw(realm, 0) as raw:
+        found = context()
+        found.step(raw.send_bare(found.step(None)))
+        assert found.unwrap(raw.send_bare(b"")).message == b"\1\0\0\0"
+        assert raw.send_bare(found.wrap(b"\1\0\0\0", False).message) == b""
+        assert not raw.has_ended()
+    with Raw(realm, 0) as raw, pytest.raises(EOFError):
+        raw.send_bare(b"garbage")
 
 
 def check_refused(raw: Raw, answer: Any) -> None:
