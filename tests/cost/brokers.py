@@ -60,6 +60,7 @@ SETTINGS = (
     *AUTHORIZER,
     "offsets.topic.num.partitions=2",
     "transaction.state.log.num.partitions=2",
+    "share.coordinator.state.topic.num.partitions=2",
     "auto.create.topics.enable=false",
     "log.cleaner.enable=false",
     *(f"{each}.checkpoint.interval.ms=3600000" for each in CHECKPOINTS),
@@ -175,11 +176,11 @@ async def _world(folder: Path, size: int, stretches: Stretches) -> AsyncIterator
             answer = await admin.ask(CreateTopicsRequest(topics=topics, timeout_ms=30_000))
             assert not any(each.error_code for each in answer.topics), answer
             ids.update(zip(some, (bytes(each.topic_id) for each in answer.topics), strict=True))
-        for kind, key in ((0, "g0"), (1, "x0")):
+        for kind, key in ((0, "g0"), (1, "x0"), (2, "g0:AAAAAAAAAAAAAAAAAAAAAQ:0")):
             await _until_done(
                 admin.ask,
                 FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]),
-                4,
+                6,
                 lambda answer: answer.coordinators[0].error_code,
             )
         await _fill(admin, size)

@@ -45,8 +45,9 @@ GIVEN: Mapping[ApiKey, tuple[Mapping[str, Any], ...]] = {
 KEPT = frozenset({"entity_type", "key", "principal", "host", "host_filter", "principal_filter", "path", "metadata"})
 """Texts that stay as they are in elements that differ."""
 
-KINDS = ("equal", "there", "missing", "mixed")
-"""All the same; all of what is there, or of what is not; one that is there over and over between others that are not."""
+KINDS = ("equal", "there", "missing", "mixed", "twice")
+"""All the same; all of what is there, or of what is not; one that is there over and over between others that are not; each
+that is there, and again behind all of them."""
 BEYOND = 100_000
 """No partition has this index, or a higher one."""
 
@@ -64,7 +65,7 @@ class There:
     @staticmethod
     def missing(at: int) -> Names:
         """Return what does not exist."""
-        return Names(f"new.{at}", at.to_bytes(16, "big"), f"newg{at}", f"newx{at}")
+        return Names(f"new.{at}", (at + 1).to_bytes(16, "big"), f"newg{at}", f"newx{at}")
 
 
 @dataclass(frozen=True)
@@ -172,9 +173,13 @@ def _field(message: Message, path: Path) -> Any:
 def shapes(handler: Handler[Any], version: int) -> Iterator[Shape]:
     """Yield each way in which a request of this version can be long."""
     key = ApiKey(handler.api_key)
-    some = There({}).names(0)
+    some = There({0: bytes(range(16))}).names(0)
     for way, given in enumerate(_ways(handler, version)):
+        known: list[Message] = []
         for variant, base in enumerate(requests_about(handler, some, version)):
+            if base in known:
+                continue  # it names topics by id, which this version does not
+            known.append(base)
             for path in dict.fromkeys(_arrays(_changed(base, version, given), version)):
                 for kind in KINDS:
                     name = f"{key.name} {version} {'.'.join(path)} {kind} {way}.{variant}"
@@ -213,6 +218,7 @@ def _maker(
             is_missing = kind == "missing" or (kind == "mixed" and at % 2 == 1)
             is_equal = kind == "equal" or (kind == "mixed" and not is_missing)
             pick: Pick = there.missing if is_missing else there.names
+            at = at % ((count + 1) // 2) if kind == "twice" else at
             value = _get(base if is_equal or len(path) > 1 else request(pick(at)), path)
             element = _element(field, value, at)
             if element is None:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.api.incremental_alter_configs import may_alter, may_make_room, refusal, refused_stores
+from ottla.broker.api.incremental_alter_configs import (
+    may_alter,
+    may_make_room,
+    own_named_once,
+    refusal,
+    refused_stores,
+)
 from ottla.broker.parts import ControllerParts
 from ottla.broker.requests.forwarding import from_controller
 from ottla.broker.requests.handler import Handler, RequestContext
@@ -25,13 +31,18 @@ async def alter_configs(context: RequestContext[ControllerParts], request: Alter
     results: list[AlterConfigsResourceResponse] = []
     stored: list[AlterConfigsResource] = []
     pauses = Pauses()
+    own = own_named_once(context, request)
     for resource in request.resources:
         await pauses.step()
-        own = {each.name: each.value for each in resource.configs if each.value is not None}
         name = (resource.resource_type, resource.resource_name)
-        may = may_alter(context, *name)
-        named = {*own, *context.services.image.broker_config(context.services.node_id)}  # what is left out, is removed
-        error = refused_stores(context, name, own, names=named, applies=not request.validate_only) if may else None
+        error = None
+        if name == own and may_alter(context, *name):
+            wanted = {each.name: each.value for each in resource.configs if each.value is not None}
+            named = {
+                *wanted,
+                *context.services.image.broker_config(context.services.node_id),
+            }  # what is left out, is removed
+            error = refused_stores(context, name, wanted, names=named, applies=not request.validate_only)
         if error is not None:
             results.append(_result(resource, error))
         else:

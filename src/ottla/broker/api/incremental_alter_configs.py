@@ -47,13 +47,16 @@ async def incremental_alter_configs(
     results: list[AlterConfigsResourceResponse] = []
     stored: list[AlterConfigsResource] = []
     pauses = Pauses()
+    own = own_named_once(context, request)
     for resource in request.resources:
         await pauses.step()
         if not may_alter(context, resource.resource_type, resource.resource_name):
             results.append(_result(resource, refusal(resource.resource_type)))
         elif resource.resource_type == ResourceType.BROKER_LOGGER:
             results.append(_result(resource, _change_loggers(context, request, resource)))
-        elif error := _refused_stores(context, request, resource):
+        elif (resource.resource_type, resource.resource_name) == own and (
+            error := _refused_stores(context, request, resource)
+        ):
             results.append(_result(resource, error))
         else:
             stored.append(resource)
@@ -115,6 +118,14 @@ def _change_loggers(
     except KafkaError as error:
         return error
     return None
+
+
+def own_named_once(
+    context: RequestContext[ControllerParts], request: AlterConfigsRequest | IncrementalAlterConfigsRequest
+) -> tuple[int, str] | None:
+    """Return this broker's name where a request has it once: the controller refuses what is named twice, unchecked here."""
+    own = (int(ResourceType.BROKER), str(context.services.node_id))
+    return own if sum((each.resource_type, each.resource_name) == own for each in request.resources) == 1 else None
 
 
 def _refused_stores(

@@ -93,9 +93,11 @@ def _decide(
     doubled = {resource for resource, count in Counter(resource for resource, _ in asked).items() if count > 1}
     records: list[Record] = []
     results: list[AlteredConfig] = []
+    told: set[ConfigResource] = set()
     for resource, operations in asked:
         if resource in doubled:
-            if all(each.resource != resource for each in results):
+            if resource not in told:
+                told.add(resource)
                 error = KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
                 results.append(AlteredConfig(resource, error))
             continue
