@@ -187,13 +187,20 @@ def worker_def(asked: Json) -> Json:
     values = definition.validate(asked["config"])
     whole = config_infos("", definition.keys, values, ())["configs"]
     parts = ("name", "type", "required", "default_value", "importance")
-    return [
+    shown = [
         {
             **{part: each["definition"][part] for part in parts},
             **{part: each["value"][part] for part in ("value", "errors")},
         }
         for each in whole
     ]
+    return [_on_every_interface(each) if each["name"] == "listeners" else each for each in shown]
+
+
+def _on_every_interface(shown: Json) -> Json:
+    """Return the key of the REST addresses with Kafka's default; ours is this machine alone (docs/differences.md)."""
+    assert shown["default_value"] == "http://localhost:8083"
+    return {name: "http://:8083" if value == "http://localhost:8083" else value for name, value in shown.items()}
 
 
 def overrides(asked: Json) -> Json:

@@ -31,7 +31,7 @@ from ottla.connect import (
     distributed,
     rest,
 )
-from ottla.http import Reply, serving_context
+from ottla.http import Reply, is_loopback, serving_context
 from ottla.spark.connect.installed import INSTALLED
 from ottla.spark.connect.jobs import Jobs
 from ottla.spark.connect.runner import SparkTaskRunner
@@ -240,6 +240,12 @@ class ConnectWorker:
             except OSError as error:
                 raise ConnectError(why_not(error, settings, config.properties)) from error
             self._rest = service
+            if isinstance(self._herder, distributed.DistributedHerder) and is_loopback(
+                urlsplit(place.url).hostname or ""
+            ):
+                log.info(
+                    "Others are told %s: workers on other machines need listeners in every worker's file", place.url
+                )
             self.urls = [f"{each.scheme}://{shown(each.host)}:{each.port}" for each in settings.listeners]
         self._is_open = True
         await self._serve_metrics(self._herder)
