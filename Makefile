@@ -22,7 +22,7 @@ CHECK ?=
 # pages written by hand: those that tools make are as their tools make them
 PAGES = $(shell git ls-files '*.md' | grep -vE '^(bench/results/|docs/(apis|cli|configuration|doors|metrics|benchmark|connect-benchmark|registry-benchmark|security-benchmark|streams-benchmark)\.md)')
 
-.PHONY: help install demo demo-etl demo-cdc test check nightly wheels format generate web test-console demo-console new-api new-command bench bench-pure bench-crowd bench-spark bench-cluster bench-all bench-streams bench-connect bench-security bench-mirror bench-registry bench-sql compat sim faults fuzz fuzz-doors mutations soak chaos chaos-streams chaos-connect peer constraints clean
+.PHONY: help install demo demo-etl demo-cdc test check nightly wheels format generate web test-console demo-console new-api new-command bench bench-pure bench-crowd bench-spark bench-cluster bench-all bench-streams bench-connect bench-security bench-mirror bench-registry bench-sql compat sim faults fuzz fuzz-doors cost mutations soak chaos chaos-streams chaos-connect peer constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z -]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -143,6 +143,10 @@ faults: .venv/.installed  ## every system call of a log, a directory and a broke
 
 fuzz: .venv/.installed  ## property tests with examples that no run had before (EXAMPLES=n for each, ONLY=name)
 	@EXAMPLES="$(EXAMPLES)" $(PY) -m pytest tests -m hypothesis --timeout 3600 $(if $(ONLY),-k "$(ONLY)")
+
+cost: .venv/.installed  ## what requests of every API in every version, schemas and SQL cost, counted: whether it grows as they do (ONLY=METADATA)
+	@$(PY) -m tests.cost --n 128 --all-versions $(if $(ONLY),--only "$(ONLY)")
+	@$(PY) -m tests.cost --texts $(if $(ONLY),--only "$(ONLY)")
 
 mutations: .venv/.installed  ## the code broken on purpose: which worlds, and which failing calls, find it (takes long)
 	@code=0; for each in tests.faults.mutations tests.sim.named_mutations tests.sim.mutations; do $(PY) -m $$each || code=1; done; exit $$code

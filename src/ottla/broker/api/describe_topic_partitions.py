@@ -9,7 +9,7 @@ from ottla.broker.parts import MetadataParts
 from ottla.broker.requests.answers import Answer
 from ottla.broker.requests.authorized_operations import topic_operations
 from ottla.broker.requests.handler import Handler, RequestContext
-from ottla.broker.requests.slices import now_or_in_slices
+from ottla.broker.requests.slices import now_or_in_slices, of_each
 from ottla.broker.topic_view import INTERNAL_TOPICS, partition_view
 from ottla.metadata import Image, Partition, Topic, decide
 from ottla.security import Needs, Operation, Resource
@@ -59,7 +59,7 @@ def _page(
             topics.append(_missing(context, name))
             continue
         chosen = [(index, each) for index, each in topic.in_order() if index >= first]
-        topics.append(_described(context, image, topic, chosen[:limit]))
+        topics.append((yield from _described(context, image, topic, chosen[:limit])))
         if len(chosen) > limit:
             following = Cursor(topic_name=name, partition_index=chosen[limit][0])
             return DescribeTopicPartitionsResponse(topics=topics, next_cursor=following)
@@ -94,12 +94,13 @@ def _missing(context: RequestContext[MetadataParts], name: str) -> DescribeTopic
 
 def _described(
     context: RequestContext[MetadataParts], image: Image, topic: Topic, partitions: list[tuple[int, Partition]]
-) -> DescribeTopicPartitionsResponseTopic:
+) -> Generator[None, None, DescribeTopicPartitionsResponseTopic]:
+    described = yield from of_each(partitions, lambda each: _partition(context, image, *each))
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[_partition(context, image, index, each) for index, each in partitions],
+        partitions=described,
         topic_authorized_operations=topic_operations(context, topic.name),
     )
 
