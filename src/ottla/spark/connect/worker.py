@@ -240,12 +240,7 @@ class ConnectWorker:
             except OSError as error:
                 raise ConnectError(why_not(error, settings, config.properties)) from error
             self._rest = service
-            if isinstance(self._herder, distributed.DistributedHerder) and is_loopback(
-                urlsplit(place.url).hostname or ""
-            ):
-                log.info(
-                    "Others are told %s: workers on other machines need listeners in every worker's file", place.url
-                )
+            _tell_loopback(self._herder, place)
             self.urls = [f"{each.scheme}://{shown(each.host)}:{each.port}" for each in settings.listeners]
         self._is_open = True
         await self._serve_metrics(self._herder)
@@ -281,6 +276,11 @@ class ConnectWorker:
             await self.runner.close()
         if self._client is not None:
             await self._client.close()
+
+
+def _tell_loopback(herder: RunningHerder, place: RestPlace) -> None:
+    if isinstance(herder, distributed.DistributedHerder) and is_loopback(urlsplit(place.url).hostname or ""):
+        log.info("Others are told %s: workers on other machines need listeners in every worker's file", place.url)
 
 
 def _discovered(plugin_path: Sequence[Path]) -> Plugins:
