@@ -11,6 +11,7 @@ OPENERS = frozenset(
         *("create_server", "start_server", "create_unix_server", "start_unix_server", "create_datagram_endpoint"),
         *("HTTPServer", "ThreadingHTTPServer", "TCPServer", "UDPServer", "ThreadingTCPServer", "UnixStreamServer"),
         *("SimpleXMLRPCServer", "TCPSite", "UnixSite", "SockSite", "run_app", "HttpServer", "Door", "ControlServer"),
+        *("server_of", "rest_server"),
     }
 )
 """What opens a listening socket when it is called, whoever's it is; `bind` and `listen` of a socket do, too."""
@@ -19,6 +20,8 @@ PROTECTED = {
     "net/network.py": "the seam: `broker/requests/listeners.py` opens it, by each listener's security protocol",
     "http/door.py": "the seam: `HttpServer` and the control channel open it, with bounds before anybody has asked",
     "http/server.py": "the seam: each service below says who may ask",
+    "service/endpoints.py": "the seam: `server_of` gives each service its guard; each service below says who may ask",
+    "spark/streams/web.py": "as `web_server.py`, which it opens",
     "broker/monitoring/http_service.py": "no listener by default; HTTPS; `ottla.http.logins.file` for what names topics",
     "connect/rest/service.py": "Kafka's basic-auth extension and HTTPS",
     "spark/connect/mirror_rest.py": "as Connect's REST; the internal part only for other workers",
@@ -42,6 +45,8 @@ PROTECTED = {
 def _opens(call: ast.Call) -> bool:
     function = call.func
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    if name == "server_of":  # ottla.service's, of routes, a guard and a dialect
+        return len(call.args) == 3
     if name in OPENERS:
         return True
     # `socket.bind(address)`: of one argument that is none of this project's own listeners

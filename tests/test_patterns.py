@@ -15,6 +15,7 @@ TAKES_PATTERN = {"compile", "search", "match", "fullmatch", "split", "findall", 
 
 OWN = {
     "cli/records/positions.py": "our own span, repeated",
+    "config/secrets.py": "our own words, with bounds",
     "connect/data/date_format.py": "digits, as many as a date's field has",
     "connectors/cdc/mysql/ddl_words.py": "a quotation mark of SQL's",
     "connectors/postgres_text.py": "our own parts of a time",
