@@ -78,6 +78,35 @@ def test_a_folder_of_shards_from_before_goes_on_with_its_port_and_cluster(tmp_pa
     assert "controller.quorum.voters=1@127.0.0.1:9777" in shards[1].overrides
 
 
+@pytest.mark.parametrize("damaged", ["", "user=", "\\u00", "user=shards-1\n"])
+def test_a_login_that_is_not_whole_is_made_anew(tmp_path: Path, damaged: str) -> None:
+    text = f"log.dirs={tmp_path}\n{LOGIN}{ACLS}"
+    (tmp_path / SECRET_FILE).write_text(damaged)
+    for each in layout(text):
+        own = each.authorization.super_users.split(";")[1].removeprefix("User:")
+        assert f'username="{own}" password="' in each.static["listener.name.controller.plain.sasl.jaas.config"]
+
+
+@pytest.mark.parametrize(
+    "damaged", ["", "{", "[]", '{"cluster_id": ""}', '{"cluster_id": "x", "controller_port": "y"}']
+)
+def test_a_damaged_agreement_of_shards_is_named_with_what_belongs_there(tmp_path: Path, damaged: str) -> None:
+    (tmp_path / SHARDS_FILE).write_text(damaged)
+    with pytest.raises(ConfigError, match=r"shards\.json .*is damaged.*cluster\.id of meta\.properties"):
+        layout(f"log.dirs={tmp_path}\nlisteners=PLAINTEXT://127.0.0.1:9500\n")
+
+
+def test_a_first_start_that_ends_while_it_writes_leaves_nothing_in_the_next_ones_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"log.dirs={tmp_path}\n{LOGIN}"
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(os, "fsync", _end)
+        layout(text)
+    assert not (tmp_path / SHARDS_FILE).exists() and not (tmp_path / SECRET_FILE).exists()
+    assert len(layout(text)) == 2
+
+
 def test_providers_of_ones_own_stay(tmp_path: Path) -> None:
     own = "config.providers=mine\nconfig.providers.mine.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider\n"
     assert layout(f"log.dirs={tmp_path}\n{LOGIN}{own}")[0].static["config.providers"] == "mine,ottla-shards"
@@ -115,3 +144,7 @@ def test_a_stranger_at_the_controllers_port_of_shards_is_let_do_nothing(tmp_path
         assert told in said.splitlines()
         with pytest.raises((KafkaError, OSError)), BlockingClient(f"127.0.0.1:{controllers}") as client:
             client.metadata(())
+
+
+def _end(descriptor: int) -> None:
+    raise KeyboardInterrupt

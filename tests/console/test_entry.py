@@ -6,7 +6,7 @@ import pytest
 
 from ottla.base import ConfigError
 from ottla.console import ClusterSettings, console_settings
-from ottla.console.entry import Entry
+from ottla.console.entry import Entry, is_same
 from ottla.http import HttpError
 
 CLUSTERS = (ClusterSettings("c", "127.0.0.1:9092", {}),)
@@ -29,6 +29,16 @@ def status(call: object) -> int:
     with pytest.raises(HttpError) as refused:
         call()  # type: ignore[operator]
     return refused.value.status
+
+
+@pytest.mark.parametrize("text", ["\ud800", "\udcff\udcfe", "ä", ""])
+def test_half_a_character_is_a_wrong_key_and_a_wrong_token_as_any_other(text: str) -> None:
+    door, _ = entry()
+    assert status(lambda: door.open(text, "127.0.0.1")) == 401
+    _, session = door.begin()
+    headers = {"Content-Type": "application/json", "X-Ottla-Token": text}
+    assert status(lambda: door.check_change(session, headers)) == 403
+    assert not is_same(text, "key") and is_same("key", "key")
 
 
 def test_a_key_opens_one_session() -> None:

@@ -91,6 +91,9 @@ def test_nobody_comes_in_without_a_login(console: RunningConsole) -> None:
     assert stranger.ask("GET", "/api/session").status == 401
     assert stranger.ask("POST", "/api/login", {"key": "x"}).status == 400
     assert stranger.ask("POST", "/api/login", {"user": "ann", "password": "x", "mechanism": "GSSAPI"}).status == 400
+    for user, secret in (("\ud800", "x"), ("ann", "\ud800")):
+        asked = {"user": user, "password": secret, "mechanism": "PLAIN"}
+        assert stranger.ask("POST", "/api/login", asked).status == 400
 
 
 def names(answer: Any) -> set[str]:

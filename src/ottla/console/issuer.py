@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import hmac
 import json
 import secrets
 import ssl
@@ -22,6 +21,7 @@ from typing import Any
 from urllib.parse import quote_plus, urlencode, urlsplit
 
 from ottla.base import ErrorCode, KafkaError, OttlaError
+from ottla.console.entry import is_same
 from ottla.http import HttpError
 from ottla.security.sasl import ClientExchange, OAuthBearerClient
 
@@ -165,7 +165,7 @@ class Issuer:
         pending = self._pending.pop(query.get("state", ""), None)
         if pending is None or self._now_s() >= pending.until_s:
             raise HttpError(400, "This login was not begun here, or too long ago: log in again")
-        if not hmac.compare_digest(pending.browser.encode(), browser.encode()):
+        if not is_same(browser, pending.browser):
             raise HttpError(400, "This login was begun in another browser: log in again")
         if query.get("iss", self.settings.url) != self.settings.url:
             raise HttpError(400, "The answer is another issuer's")
@@ -180,7 +180,7 @@ class Issuer:
         }
         answer = await self.token(form)
         shown = _claims(str(answer.get("id_token") or ""))
-        if not hmac.compare_digest(str(shown.get("nonce", "")).encode(), pending.nonce.encode()):
+        if not is_same(str(shown.get("nonce", "")), pending.nonce):
             raise HttpError(401, "The issuer's answer has no ID token for this login (scope openid is needed)")
         if shown.get("iss") != self.settings.url or self.settings.client_id not in _texts(shown.get("aud")):
             raise HttpError(401, "The issuer's ID token is for somebody else than this console")

@@ -145,6 +145,8 @@ class LoginRoutes:
             raise HttpError(400, f"mechanism is one of {', '.join(forms) or 'those that the door names'}")
         if not isinstance(user, str) or not isinstance(password, str):
             raise HttpError(400, "user and password are texts")
+        if not all(map(_is_whole, (user, password))):
+            raise HttpError(400, "user and password are texts, and half a character is none")
         if not user or not password or len(user) > USER_CHARACTERS_MAX:
             raise HttpError(400, "A user and a password are needed")
         tries = f"address {address}", f"user {user} of {settings.name}"
@@ -310,3 +312,12 @@ class LoginRoutes:
 def _sent_to(where: str, cookie: str | None = None) -> Reply:
     headers = {"Location": where} | ({} if cookie is None else {"Set-Cookie": cookie})
     return Reply(b"", "text/plain; charset=utf-8", status=303, headers=headers)
+
+
+def _is_whole(text: str) -> bool:
+    """Return whether a text has bytes: JSON may hold half a character, which has none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from dataclasses import dataclass, replace
 from ottla.admin.actions import ActionPlan, Reach, plan_action
 from ottla.base import OttlaError
 from ottla.console.audit import Audit, AuditEntry
+from ottla.console.entry import is_same
 from ottla.console.places import Place
 from ottla.http import HttpError
 
@@ -78,7 +78,7 @@ class Plans:
         Raises PlanGoneError, WorldMovedError, and HttpError where the hash or the typed name is not the plan's.
         """
         plan, cluster = self.known(place, name), place.cluster
-        if not isinstance(hash, str) or not hmac.compare_digest(hash.encode(), plan.hash.encode()):
+        if not isinstance(hash, str) or not is_same(hash, plan.hash):
             raise HttpError(400, "hash is not the plan's")
         if plan.typed is not None and typed != plan.typed:
             raise HttpError(400, f"Type the name, {plan.typed}: this cannot be taken back")

@@ -138,7 +138,7 @@ def _answered(
     """Answer as the producer wants it for what was appended."""
     if request.acks == 0:
         return _unacknowledged(context, responses)
-    for partition, _, _ in appended:
+    for partition, _, _, _ in appended:
         if partition.must_flush:
             _forget_records(request)
             return _acknowledged_when_durable(context, request, responses, appended)
@@ -200,7 +200,7 @@ def _append_topic(
         else:
             answer = ProducedPartition(data.index, 0, info.first_offset, info.log_append_time, info.log_start_offset)
             answers.append(answer)
-            appended.append((partition, answer, info.last_offset + 1))
+            appended.append((partition, answer, info.last_offset + 1, partition.replica.leader_epoch))
             traffic = partition.traffic
             traffic.produces += 1
             traffic.bytes_in += info.size
@@ -345,6 +345,8 @@ async def _produce_recompressed(context: RequestContext[ProduceParts], request: 
             unsound[id(data)] = error
         else:
             data.records = memoryview(made)
+    if _is_long(request):
+        return await _produce_in_slices(context, request, known, unsound)
     return await reply_of(_produce(context, request, known, unsound))
 
 
@@ -406,7 +408,7 @@ def _acknowledged_when_durable(
     deferred: Deferred[Encoded] = Deferred()
 
     async def flush() -> None:
-        for partition, answer, _ in appended:
+        for partition, answer, _, _ in appended:
             try:
                 if partition.must_flush:
                     await partition.flush()

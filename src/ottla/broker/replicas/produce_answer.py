@@ -22,8 +22,8 @@ LEADER_FROM: Final = 10
 ALL: Final = -1
 """What `acks` says where all copies that are in sync have to have the records."""
 
-Appended = tuple[LocalPartition, ProducedPartition, int]
-"""A partition that was appended to, its answer, and the offset that its high watermark has to reach."""
+Appended = tuple[LocalPartition, ProducedPartition, int, int]
+"""A partition that was appended to, its answer, the offset that its high watermark has to reach, and its leader epoch."""
 
 
 def acknowledged(
@@ -35,10 +35,27 @@ def acknowledged(
     timeout_ms: int,
 ) -> Encoded | Deferred[Encoded]:
     """Return the answer now, or with acks=all when every in-sync replica has the records."""
-    waiting = {each.key: end for each, _, end in appended if must_wait(each, acks, end)}
+    if acks == ALL:
+        appended = [each for each in appended if _leads_still(context, each)]
+    waiting = {each.key: end for each, _, end, _ in appended if must_wait(each, acks, end)}
     if waiting:
         return _acknowledged_later(context, responses, appended, waiting, timeout_ms)
     return produce_answer(context, responses)
+
+
+def _leads_still(context: RequestContext[ProduceParts], appended: Appended) -> bool:
+    """Return whether this broker has led a partition ever since it appended; where it has not, the answer says so.
+
+    Between the two others may have had their turn, or a device was waited for. Who has followed meanwhile may have cut what
+    was appended, and the high watermark that passes its offset is that of other records.
+    """
+    partition, answer, _, leader_epoch = appended
+    if partition.replica.is_leader and partition.replica.leader_epoch == leader_epoch:
+        return True
+    if not answer.error_code:
+        answer.error_code, answer.base_offset = int(ErrorCode.NOT_LEADER_OR_FOLLOWER), -1
+        tell_leader(context, answer, partition.key, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return False
 
 
 def must_wait(partition: LocalPartition, acks: int, end: int) -> bool:
@@ -57,7 +74,7 @@ def _acknowledged_later(
     deferred: Deferred[Encoded] = Deferred()
 
     def finish(reached: bool) -> None:
-        for partition, answer, end in appended:
+        for partition, answer, end, _ in appended:
             fail_unreplicated(context, partition, answer, end)
         deferred.resolve(produce_answer(context, responses))
 

@@ -354,7 +354,7 @@ class QuickRequests:
                 end = target.next_offset = offset + topic.headers[at].last_offset_delta + 1
                 answer = ProducedPartition(index, 0, offset, -1, partition.log.log_start_offset)
                 answers.append(answer)
-                appended.append((partition, answer, end))
+                appended.append((partition, answer, end, partition.replica.leader_epoch))
                 if must_wait(partition, request.acks, end):
                     is_done = False
             topics.append(ProducedTopic(topic.name, topic.topic_id, answers))

@@ -180,21 +180,18 @@ def _login_of(config: BrokerConfig, own: Listener) -> dict[str, str]:
 
 
 def _secret_user(path: Path) -> str:
-    """Return the user of the login in a file, which is made where it is not there; nobody else ever reads it."""
+    """Return the user of the login in a file, which is made where it is not there or not whole; nobody else reads it."""
     from ottla.config import parse_properties
 
     try:
-        return parse_properties(path.read_text())["user"]
-    except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        found = parse_properties(path.read_text())
+    except (FileNotFoundError, ValueError, ConfigError):  # not there, or damaged
+        found = {}
+    if found.get("user") and found.get(JAAS):
+        return found["user"]
     user, password = f"shards-{secrets.token_hex(8)}", secrets.token_hex(32)
     jaas = f'{PLAIN} required username="{user}" password="{password}" user_{user}="{password}";'
-    new = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(f"user={user}\n{JAAS}={jaas}\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(new, path)
+    _write_whole(path, f"user={user}\n{JAAS}={jaas}\n")
     return user
 
 
@@ -202,15 +199,33 @@ def _agreed(config: BrokerConfig) -> dict[str, str]:
     """Return the cluster's id and the controller's port, as the first start chose them."""
     path = Path(config.log_dirs[0]) / SHARDS_FILE
     try:
-        found: dict[str, str] = json.loads(path.read_text())
+        found = json.loads(path.read_text())
     except FileNotFoundError:
         from ottla.cli.local.storage_format import new_id
 
         (port,) = free_ports(1, port=config.client_listeners[0].port or 9092)
         found = {"cluster_id": new_id(), "controller_port": str(port)}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(found) + "\n")
+        _write_whole(path, json.dumps(found) + "\n")
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not found.get("cluster_id") or not str(found.get("controller_port")).isdigit():
+        wanted = '{"cluster_id": "…", "controller_port": "…"}'
+        text = (
+            f"is damaged; it holds {wanted}: any free port, and the cluster.id of meta.properties in the nodes' folders"
+        )
+        raise ConfigError("log.dirs", path, text)
     return found
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write a file of this user's alone, so that it is there whole or not at all whenever this process ends."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    new = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, path)
 
 
 def _above(listener: At, index: int) -> At:

@@ -145,6 +145,8 @@ class Lane:
         self._made: dict[StreamsWork, tuple[Work, Made]] = {}
         self._committing: list[tuple[Work, Made]] = []
         """What the commit under way has to send: with it go the positions, whether the works stay here or not."""
+        self._untold: list[tuple[str, list[StreamsWork], str]] = []
+        """Applications that were taken off while a commit of theirs is under way, their works, and why."""
         self._words: dict[TopicPartition, str] = {}
         self._wake = asyncio.Event()
         self._is_stopping = False
@@ -229,7 +231,8 @@ class Lane:
         wanted = set(works)
         for name in wanted & self._restoring.keys():
             self._restoring.pop(name).cancel()
-        here = self.works.keys() | set(self._back)
+        untold = {each for _, works, _ in self._untold for each in works}
+        here = self.works.keys() | set(self._back) | untold
         gone = wanted - here
         if gone:
             self._listener.on_released(gone)
@@ -274,6 +277,7 @@ class Lane:
         back, self._back = self._back, []
         for name in sorted({each.application for each in (*self.works, *self._restoring, *back)}):
             self._failed(name, error, [each for each in back if each.application == name])
+        self._tell_failed(whole=True)
 
     def _is_paused(self, application: str) -> bool:
         found = self._applications.get(application)
@@ -490,6 +494,7 @@ class Lane:
         while events:
             event, error = events.pop(0)
             self._commit, effects = commit.commit_step(self._commit, event)
+            self._tell_failed()
             asked = [each for each in effects if isinstance(each, commit.Flush | commit.StoreOffsets | commit.End)]
             if asked:
                 events += await asyncio.gather(*map(self._do, asked))
@@ -571,11 +576,22 @@ class Lane:
                 self._failed(work.name.application, error)
 
     def _failed(self, application: str, error: BaseException, also: Iterable[StreamsWork] = ()) -> None:
-        """Take an application's works off, and say why."""
+        """Take an application's works off, and say why once nothing of theirs is being committed."""
         gone = [*also, *self.drop(application)]
         details = "".join(traceback.format_exception(error))
         log.warning("application %s is taken off: %s", application, error)
-        self._listener.on_failed(application, gone, details)
+        self._untold.append((application, gone, details))
+        self._tell_failed()
+
+    def _tell_failed(self, *, whole: bool = False) -> None:
+        """Say which applications were taken off, all or those of which no commit is under way.
+
+        Whoever has their works next begins with the offsets that he finds, and must find those of the commit.
+        """
+        told = [each for each in self._untold if whole or each[0] not in self._commit.positions]
+        self._untold = [each for each in self._untold if each not in told]
+        for application, works, details in told:
+            self._listener.on_failed(application, works, details)
 
     async def _go_back(self, application: str | None, error: BaseException | None) -> None:
         """Give up what is not committed: send anew, exactly once as another epoch, and restore every work."""
@@ -625,6 +641,8 @@ class Lane:
                 return  # it was let go meanwhile, or is restored anew
             self._restoring.pop(name, None)
             self._failed(name.application, error, [name])
+            return
+        if self._restoring.get(name) is not asyncio.current_task():
             return
         self._restoring.pop(name, None)
         self.works[name] = work
