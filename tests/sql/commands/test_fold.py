@@ -222,3 +222,29 @@ def test_a_query_is_not_replaced_where_a_setting_forbids_it() -> None:
         found.run(text, settings={"ksql.create.or.replace.enabled": "false"})
     found.run(text)
     assert replayed(found.records) == found.state
+
+
+def test_a_field_whose_name_looks_like_a_made_one_takes_no_number_from_the_others() -> None:
+    found = session(
+        "CREATE STREAM s (id STRING KEY, v INT, a STRUCT<ksql_col INT>, b STRUCT<ksql_col INT>) "
+        "WITH (kafka_topic='t', value_format='JSON', partitions=1);",
+        "CREATE STREAM y AS SELECT id, a->ksql_col, b->ksql_col, v + 1, v + 2 FROM s EMIT CHANGES;",
+    )
+    made = [each.name for each in found.state.catalogue.source("Y").schema.value]
+    assert made == ["KSQL_COL", "KSQL_COL_1", "KSQL_COL_0", "KSQL_COL_2"]
+
+
+def test_of_two_spellings_of_a_property_the_last_one_that_was_said_counts() -> None:
+    plain, whole = "auto.offset.reset", "ksql.streams.auto.offset.reset"
+    found = session(
+        STREAM,
+        f"ALTER SYSTEM '{plain}'='earliest';",
+        f"ALTER SYSTEM '{whole}'='latest';",
+        f"ALTER SYSTEM '{plain}'='earliest';",
+        RESULT,
+    )
+    (query,) = found.state.queries.values()
+    assert list(query.properties.items())[-1] == (plain, "earliest")
+    found.run(f"ALTER SYSTEM '{whole}'='latest';")
+    found.run(RESULT.replace("STREAM x", "STREAM y"), properties={plain: "earliest"})
+    assert list(list(found.state.queries.values())[-1].properties.items())[-1] == (plain, "earliest")
