@@ -18,6 +18,7 @@ from ottla.sql.commands import (
     decide,
     topic_wish,
 )
+from ottla.sql.tree import expressions as e
 
 STREAM = "CREATE STREAM s (id STRING KEY, v INT) WITH (kafka_topic='t', value_format='JSON', partitions=3);"
 RESULT = "CREATE STREAM x AS SELECT id, v + 1 AS w FROM s EMIT CHANGES;"
@@ -248,3 +249,23 @@ def test_of_two_spellings_of_a_property_the_last_one_that_was_said_counts() -> N
     found.run(f"ALTER SYSTEM '{whole}'='latest';")
     found.run(RESULT.replace("STREAM x", "STREAM y"), properties={plain: "earliest"})
     assert list(list(found.state.queries.values())[-1].properties.items())[-1] == (plain, "earliest")
+
+
+def test_a_group_of_many_columns_is_not_compared_with_itself_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+    plain = e.Column.__eq__
+
+    def counted(one: e.Column, other: object) -> bool:
+        nonlocal compared
+        compared += 1
+        return plain(one, other)
+
+    count = 200
+    found = session(
+        f"CREATE STREAM s (k INT KEY, {', '.join(f'c{at} INT' for at in range(count))}) "
+        "WITH (kafka_topic='t', format='JSON', partitions=1);"
+    )
+    names = ", ".join(f"c{at}" for at in range(count))
+    monkeypatch.setattr(e.Column, "__eq__", counted)
+    found.run(f"CREATE TABLE r AS SELECT {names}, COUNT(*) FROM s GROUP BY {names} EMIT CHANGES;")
+    assert compared < 40 * count
