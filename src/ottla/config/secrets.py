@@ -65,7 +65,7 @@ _JAAS = re.compile(r"[\w.]{0,200}LoginModule\s{1,20}(?:required|requisite|suffic
 _TOKEN = re.compile(r"\beyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{4,4000}\.[A-Za-z0-9_-]*")
 _THIN = re.compile(r"(:(?:thin|oci8?):[^/@\s]{1,200}/)([^@\s]{1,500})(?=@)", re.IGNORECASE)
 _LOGIN = re.compile(r"(\s*(?://)?[^\s:/@]{1,200}:)([^\s@]+)(@[^\s@]+\s*)")
-_PUT_AWAY = re.compile("\0([0-9]+)\0")
+_PUT_AWAY = re.compile("\0([0-9]{1,9})\0")
 _PORT = re.compile(r"[0-9]*(?:[,;].*)?", re.DOTALL)
 _NO_USERS = ("mailto:", "jdbc:")
 _ENDS = re.compile(r"[\s\"'<>]")
@@ -79,7 +79,7 @@ _REACHES = re.compile(
 _TUNING = re.compile(
     r"[._-](?:ms|seconds|id|retries|attempts|size|max|min|bytes|records|enable|enabled)$|^errors\.", re.IGNORECASE
 )
-_ADDRESS = re.compile(r"://|^[\w.-]{1,253}:[0-9]{1,5}(?:,|$)")
+_ADDRESS = re.compile(r"://|^(?:[\w.-]{1,253}|\[[\w:.%]{2,60}\]):[0-9]{1,5}(?:,|$)")
 
 
 def is_secret(name: str, value: str | None = None, declared_type: ConfigType | str | None = None) -> bool:
@@ -117,6 +117,9 @@ def hidden_text(text: str) -> str:
     """Return a text without the passwords, tokens and logins in it: a URL keeps its host and its user."""
     text = _JAAS.sub(HIDDEN, _PEM.sub(HIDDEN, text))
     kept: list[str] = []
+
+    if "\0" in text and "${" in text:
+        return HIDDEN  # nobody writes so, and it could be taken for what is put away here
 
     def put_away(placeholder: Placeholder) -> str:
         kept.append(str(placeholder))
