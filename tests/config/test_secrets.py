@@ -115,6 +115,9 @@ def test_what_only_sounds_like_one_is_shown(name: str) -> None:
         ("jdbc:sqlserver://h:1433;user=sa;password=s3c@ret", "jdbc:sqlserver://h:1433;user=sa;password=[hidden]"),
         ("jdbc:oracle:thin:scott/s3cret@//h:1521/x", "jdbc:oracle:thin:scott/[hidden]@//h:1521/x"),
         ("me:s3cret@proxy:3128", "me:[hidden]@proxy:3128"),
+        ("me:s3c,ret@proxy:3128", "me:[hidden]@proxy:3128"),
+        ("me:s3cret@a:1, you:s3cret@b:2,c:3", "me:[hidden]@a:1, you:[hidden]@b:2,c:3"),
+        ("//me:s3cret@host/x", "//me:[hidden]@host/x"),
         ("Authorization: Basic czNjcmV0, Accept: text/plain", "Authorization: Basic [hidden], Accept: text/plain"),
         ("X-Api-Key:s3cret,X-A:b", "X-Api-Key:[hidden],X-A:b"),
         (f"Bearer {JWT}", "Bearer [hidden]"),
@@ -226,3 +229,13 @@ def test_secrets_that_were_not_given_anew_are_known_as_kept() -> None:
 def test_a_change_of_where_something_is_reached_is_told_from_tuning(change: dict[str, str], found: list[str]) -> None:
     assert moved(STORED, {**STORED, **change}) == found
     assert moved({**STORED, **change}, {**STORED, **change}) == []
+
+
+def test_a_text_that_looks_like_what_is_put_away_while_it_is_read_is_hidden() -> None:
+    for value in ("\0005\0${env:A}", f"\0{'9' * 5000}\0${{env:A}}", "http://me:\0000\0@h/${env:A}"):
+        assert hidden("any", value) == HIDDEN
+    assert hidden("any", "a\0b") == "a\0b"
+
+
+def test_an_address_of_numbers_in_brackets_is_one_that_may_have_moved() -> None:
+    assert moved({"target": "[::1]:9092"}, {"target": "[::2]:9092"}) == ["target"]

@@ -54,6 +54,7 @@ KERBEROS = [
     (["RULE:[1:$1@$0](.*@OTHER)s/@.*//L", "DEFAULT"], "ANN@OTHER"),
     (["RULE:[1:$1@$0](.*@OTHER)s/@.*///L", "DEFAULT"], "ANN@OTHER"),
     (["RULE:[1:$1]/U"], "ann@OTHER"),
+    (["RULE:[1:$1]/"], "ann@OTHER"),
     (["RULE:[1:$1](a.*)s/a/b/g"], "anna@OTHER"),
     (["RULE:[1:$1](a.*)s/a/b/"], "anna@OTHER"),
     (["RULE:[1:$1@$0]"], "ann@OTHER"),
@@ -94,6 +95,11 @@ def test_kafka_makes_the_same_of_a_certificates_name(java: JavaTexts, rules: str
 @pytest.mark.parametrize(("rules", "name"), KERBEROS)
 def test_kafka_makes_the_same_of_a_kerberos_name(java: JavaTexts, rules: list[str], name: str) -> None:
     assert by_kerberos(rules, name) == java.found("kerberos", name, rules)
+
+
+def test_a_rule_for_kerberos_may_end_with_a_stroke_that_no_letter_follows() -> None:
+    assert by_kerberos(["RULE:[1:$1]/"], "ann@OTHER") == "ann"
+    assert by_kerberos(["RULE:[1:$1](a.*)s/a/b//"], "ann@OTHER") == "bnn"
 
 
 def attributes(kinds: tuple[x509.ObjectIdentifier, ...]) -> st.SearchStrategy[NameAttribute[str]]:

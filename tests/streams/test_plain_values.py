@@ -6,6 +6,7 @@ import base64
 import contextlib
 import marshal
 import random
+import sys
 import zlib
 from decimal import Decimal
 
@@ -31,6 +32,16 @@ def test_what_was_written_by_any_version_is_read_as_it_was(value: object) -> Non
     """Changelogs of earlier versions hold what `marshal` itself wrote."""
     assert plain_value(marshal.dumps(value, 2)) == value
     assert plain_value(plain_bytes(value)) == value
+
+
+@pytest.mark.parametrize("begin", [b"{", b"<\x00\x10\0\0"], ids=["dictionary", "set"])
+def test_keys_that_were_chosen_to_have_one_hash_are_refused(begin: bytes) -> None:
+    keys = [plain_bytes(number * sys.hash_info.modulus) for number in range(1, 4097)]
+    data = b"".join(each + b"N" for each in keys) + b"0" if begin == b"{" else b"".join(keys)
+    with pytest.raises(ValueError, match="one hash"):
+        plain_value(begin + data)
+    many = {number: str(number) for number in range(-2000, 2000)}
+    assert plain_value(plain_bytes(many)) == many
 
 
 @given(VALUES, st.integers(0, 1 << 32), st.binary(max_size=6))

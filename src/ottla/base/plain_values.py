@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import marshal
 import struct
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 __all__ = ["plain_bytes", "plain_value"]
@@ -15,6 +17,8 @@ __all__ = ["plain_bytes", "plain_value"]
 DEPTH_MAX = 200
 INT_DIGITS_MAX = 1000
 """Of 15 bits each."""
+SAME_HASH_MAX = 100
+"""Keys of one dictionary, or values of one set, that have one hash."""
 _FIXED = {ord("N"): None, ord("T"): True, ord("F"): False}
 _I32, _F64 = struct.Struct("<i"), struct.Struct("<d")
 _TUPLE, _LIST, _SET, _FROZEN, _DICT, _END = (ord(each) for each in "([<>{0")
@@ -72,15 +76,30 @@ def _value(raw: bytes, at: int, depth: int) -> tuple[Any, int]:
         items.append(item)
     if kind == _LIST:
         return items, at
-    return (tuple(items) if kind == _TUPLE else set(items) if kind == _SET else frozenset(items)), at
+    if kind == _TUPLE:
+        return tuple(items), at
+    _check_hashes(items)
+    return (set(items) if kind == _SET else frozenset(items)), at
 
 
 def _dictionary(raw: bytes, at: int, depth: int) -> tuple[dict[Any, Any], int]:
-    found: dict[Any, Any] = {}
+    keys, values = [], []
     while raw[at] != _END:
         key, at = _value(raw, at, depth)
-        found[key], at = _value(raw, at, depth)
-    return found, at + 1
+        value, at = _value(raw, at, depth)
+        keys.append(key)
+        values.append(value)
+    _check_hashes(keys)
+    return dict(zip(keys, values, strict=True)), at + 1
+
+
+def _check_hashes(keys: Sequence[Any]) -> None:
+    """Raise ValueError for keys chosen to have one hash: they would take time that grows with their number's square."""
+    if len(keys) <= SAME_HASH_MAX:
+        return
+    counts = Counter(hash(each) for each in keys if type(each) is not str)
+    if counts and max(counts.values()) > SAME_HASH_MAX:
+        raise ValueError("no plain value: its keys have one hash")
 
 
 def _long(raw: bytes, at: int) -> tuple[int, int]:

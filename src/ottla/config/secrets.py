@@ -64,8 +64,8 @@ _PEM = re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]*(?:-----END [A-Z
 _JAAS = re.compile(r"[\w.]{0,200}LoginModule\s{1,20}(?:required|requisite|sufficient|optional)\b[^;]*;?")
 _TOKEN = re.compile(r"\beyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{4,4000}\.[A-Za-z0-9_-]*")
 _THIN = re.compile(r"(:(?:thin|oci8?):[^/@\s]{1,200}/)([^@\s]{1,500})(?=@)", re.IGNORECASE)
-_LOGIN = re.compile(r"([^\s:/@]{1,200}:)([^\s@]+)(@[^\s@]+)")
-_PUT_AWAY = re.compile("\0([0-9]+)\0")
+_LOGIN = re.compile(r"(\s*(?://)?[^\s:/@]{1,200}:)([^\s@]+)(@[^\s@]+\s*)")
+_PUT_AWAY = re.compile("\0([0-9]{1,9})\0")
 _PORT = re.compile(r"[0-9]*(?:[,;].*)?", re.DOTALL)
 _NO_USERS = ("mailto:", "jdbc:")
 _ENDS = re.compile(r"[\s\"'<>]")
@@ -79,7 +79,7 @@ _REACHES = re.compile(
 _TUNING = re.compile(
     r"[._-](?:ms|seconds|id|retries|attempts|size|max|min|bytes|records|enable|enabled)$|^errors\.", re.IGNORECASE
 )
-_ADDRESS = re.compile(r"://|^[\w.-]{1,253}:[0-9]{1,5}(?:,|$)")
+_ADDRESS = re.compile(r"://|^(?:[\w.-]{1,253}|\[[\w:.%]{2,60}\]):[0-9]{1,5}(?:,|$)")
 
 
 def is_secret(name: str, value: str | None = None, declared_type: ConfigType | str | None = None) -> bool:
@@ -118,13 +118,17 @@ def hidden_text(text: str) -> str:
     text = _JAAS.sub(HIDDEN, _PEM.sub(HIDDEN, text))
     kept: list[str] = []
 
+    if "\0" in text and "${" in text:
+        return HIDDEN  # nobody writes so, and it could be taken for what is put away here
+
     def put_away(placeholder: Placeholder) -> str:
         kept.append(str(placeholder))
         return f"\0{len(kept) - 1}\0"
 
     text = _without_logins(resolved({"": text}, put_away)[""] or "")
-    if "://" not in text and (match := _LOGIN.fullmatch(text)) is not None and match[1].lower() not in _NO_USERS:
-        text = f"{match[1]}{_mark(match[2])}{match[3]}"
+    if "://" not in text:
+        addresses = text.split(",") if text.count("@") > 1 else [text]
+        text = ",".join(map(_without_plain_login, addresses))
     for pattern in (_THIN, _HEADER, _ASSIGNED, _MEMBER, _SCHEME):
         text = pattern.sub(lambda match: match[1] + _mark(match[2]), text)
     return (
@@ -134,6 +138,14 @@ def hidden_text(text: str) -> str:
 
 def _mark(secret: str) -> str:
     return secret if _PUT_AWAY.fullmatch(secret) or secret.startswith(HIDDEN) else HIDDEN
+
+
+def _without_plain_login(address: str) -> str:
+    """Return an address that has no scheme without its password."""
+    match = _LOGIN.fullmatch(address)
+    if match is None or match[1].strip().lower() in _NO_USERS:
+        return address
+    return f"{match[1]}{_mark(match[2])}{match[3]}"
 
 
 def _without_logins(text: str) -> str:

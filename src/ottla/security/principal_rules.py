@@ -22,7 +22,7 @@ _SEGMENT = re.compile(r"(?:\\.|[^\\/])*", re.DOTALL)
 _FLAG = re.compile(r"[LU]?")
 _KERBEROS_RULE = re.compile(
     r"DEFAULT|RULE:\[(?P<count>\d*):(?P<format>[^\]]*)\](?:\((?P<match>[^)]*)\))?"
-    r"(?:s/(?P<from>[^/]*)/(?P<to>[^/]*)/(?P<all>g)?)?(?:/?(?P<case>[LU]))?"
+    r"(?:s/(?P<from>[^/]*)/(?P<to>[^/]*)/(?P<all>g)?)?/?(?P<case>[LU])?"
 )
 _KERBEROS_NAME = re.compile(r"(?P<service>[^/@]*)(?:/(?P<host>[^/@]*))?@(?P<realm>[^/@]*)")
 _DOLLAR = re.compile(r"\$(\d*)")

@@ -136,7 +136,7 @@ class Pulling:
             raise StatementError(
                 BAD_STATEMENT, "Pull queries are disabled. Set ksql.pull.queries.enable to true to allow them.", text
             )
-        properties = {**self._state().system, **properties}
+        properties = self._state().settings_under(properties)
         scans = properties.get("ksql.query.pull.table.scan.enabled", str(settings.scans)).lower() == "true"
         given = {**settings.properties, **properties}
         if is_composed(query):

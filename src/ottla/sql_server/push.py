@@ -94,7 +94,7 @@ class Pushing:
             )
         id_ = f"transient_{query.source.name}_{self._name}_{next(self._numbers)}"
         state = self._state()
-        session = {**state.system, **properties}
+        session = state.settings_under(properties)
         plan = plan_select(query, state.catalogue, {**self._settings.properties, **session}, id_)
         columns = plan.sink.schema.value
         found = PushQuery(id_, text, tuple(each.name for each in columns), tuple(each.type for each in columns))

@@ -18,6 +18,7 @@ from ottla.sql.commands import (
     decide,
     topic_wish,
 )
+from ottla.sql.tree import expressions as e
 
 STREAM = "CREATE STREAM s (id STRING KEY, v INT) WITH (kafka_topic='t', value_format='JSON', partitions=3);"
 RESULT = "CREATE STREAM x AS SELECT id, v + 1 AS w FROM s EMIT CHANGES;"
@@ -222,3 +223,49 @@ def test_a_query_is_not_replaced_where_a_setting_forbids_it() -> None:
         found.run(text, settings={"ksql.create.or.replace.enabled": "false"})
     found.run(text)
     assert replayed(found.records) == found.state
+
+
+def test_a_field_whose_name_looks_like_a_made_one_takes_no_number_from_the_others() -> None:
+    found = session(
+        "CREATE STREAM s (id STRING KEY, v INT, a STRUCT<ksql_col INT>, b STRUCT<ksql_col INT>) "
+        "WITH (kafka_topic='t', value_format='JSON', partitions=1);",
+        "CREATE STREAM y AS SELECT id, a->ksql_col, b->ksql_col, v + 1, v + 2 FROM s EMIT CHANGES;",
+    )
+    made = [each.name for each in found.state.catalogue.source("Y").schema.value]
+    assert made == ["KSQL_COL", "KSQL_COL_1", "KSQL_COL_0", "KSQL_COL_2"]
+
+
+def test_of_two_spellings_of_a_property_the_last_one_that_was_said_counts() -> None:
+    plain, whole = "auto.offset.reset", "ksql.streams.auto.offset.reset"
+    found = session(
+        STREAM,
+        f"ALTER SYSTEM '{plain}'='earliest';",
+        f"ALTER SYSTEM '{whole}'='latest';",
+        f"ALTER SYSTEM '{plain}'='earliest';",
+        RESULT,
+    )
+    (query,) = found.state.queries.values()
+    assert list(query.properties.items())[-1] == (plain, "earliest")
+    found.run(f"ALTER SYSTEM '{whole}'='latest';")
+    found.run(RESULT.replace("STREAM x", "STREAM y"), properties={plain: "earliest"})
+    assert list(list(found.state.queries.values())[-1].properties.items())[-1] == (plain, "earliest")
+
+
+def test_a_group_of_many_columns_is_not_compared_with_itself_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+    plain = e.Column.__eq__
+
+    def counted(one: e.Column, other: object) -> bool:
+        nonlocal compared
+        compared += 1
+        return plain(one, other)
+
+    count = 200
+    found = session(
+        f"CREATE STREAM s (k INT KEY, {', '.join(f'c{at} INT' for at in range(count))}) "
+        "WITH (kafka_topic='t', format='JSON', partitions=1);"
+    )
+    names = ", ".join(f"c{at}" for at in range(count))
+    monkeypatch.setattr(e.Column, "__eq__", counted)
+    found.run(f"CREATE TABLE r AS SELECT {names}, COUNT(*) FROM s GROUP BY {names} EMIT CHANGES;")
+    assert compared < 40 * count

@@ -94,17 +94,15 @@ def cases(found: Ranges) -> Ranges:
 
 @lru_cache(1)
 def _cased() -> tuple[list[int], list[Ranges]]:
-    """Return the characters that have other cases, and those."""
-    codes, others = [], []
+    """Return the characters that have other cases, and those: as in Java, all whose upper case has one lower case."""
+    same: dict[int, list[int]] = {}
     for code in range(_CASED_END):
         each = chr(code)
-        upper = each.upper()
-        named = {upper, each.lower(), *((upper.lower(),) if len(upper) == 1 else ())} - {each}
-        made = tuple((ord(other), ord(other)) for other in named if len(other) == 1)
-        if made:
-            codes.append(code)
-            others.append(made)
-    return codes, others
+        upper = next((word for word in (each.upper(), each.title()) if len(word) == 1), each)
+        same.setdefault(ord(upper.lower()[0]), []).append(code)
+    found = {code: codes for codes in same.values() if len(codes) > 1 for code in codes}
+    ordered = sorted(found)
+    return ordered, [tuple((other, other) for other in found[code] if other != code) for code in ordered]
 
 
 _CASED_END = 0x1E944

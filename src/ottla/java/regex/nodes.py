@@ -50,10 +50,9 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Characters:
-    """One character of a set; `folds`: or one that Unicode has as another case of one of them."""
+    """One character of a set."""
 
     ranges: Ranges
-    folds: bool = False
 
 
 @dataclass(frozen=True, slots=True)

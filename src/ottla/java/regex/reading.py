@@ -201,15 +201,13 @@ class _Reader:
         return unix if "d" in self.flags else plain
 
     def literal(self, each: str) -> Node:
-        return Characters(*self.cased(c.single(each)))
+        return Characters(self.cased(c.single(each)))
 
-    def cased(self, found: Ranges) -> tuple[Ranges, bool]:
-        """Return characters as the flags `i` and `u` widen them, and whether Unicode's other cases belong to them."""
+    def cased(self, found: Ranges) -> Ranges:
+        """Return characters as the flags `i` and `u` widen them."""
         if "i" not in self.flags:
-            return found, False
-        if "u" in self.flags or "U" in self.flags:
-            return found, True
-        return c.folded(found), False
+            return found
+        return c.cases(found) if "u" in self.flags or "U" in self.flags else c.folded(found)
 
     # -- groups
 
@@ -307,7 +305,7 @@ class _Reader:
         if each in "GX":
             raise self.refuse(f"\\{each} is not known here")
         self.at -= 2
-        return Characters(*self.member())
+        return Characters(self.member())
 
     def quoted(self, text: str) -> Node:
         """Return a text as it is; what repeats it repeats its last character, so that it is read one by one."""
@@ -322,7 +320,7 @@ class _Reader:
     def reference(self, number: int) -> Node:
         return Reference(number, "i" in self.flags) if number in self.closed else _NOTHING
 
-    def member(self) -> tuple[Ranges, bool]:
+    def member(self) -> Ranges:
         """Read what stands in a class, or alone: a character, an escape of one, or of many."""
         each = self.take("Unclosed character class")
         if each != "\\":
@@ -331,10 +329,10 @@ class _Reader:
         if each.lower() in c.SHORT:
             wide = "U" in self.flags and each.lower() in "dws"
             found = c.unicode_short(each.lower()) if wide else c.SHORT[each.lower()]
-            return (found if each.islower() else c.without(found)), False
+            return found if each.islower() else c.without(found)
         if each in "pP":
             found = self.property()
-            return (found if each == "p" else c.without(found)), False
+            return found if each == "p" else c.without(found)
         code = self.code(each)
         return self.cased(((code, code),))
 
@@ -445,27 +443,22 @@ class _Reader:
     def element(self) -> Ranges:
         if self.skip("\\Q"):
             quoted = self.until("\\E", "Unclosed character class")
-            return c.merged(pair for each in quoted for pair in self.widened(c.single(each)))
+            return c.merged(pair for each in quoted for pair in self.cased(c.single(each)))
         if self.skip("["):
             return self.class_()
         plain = self.flags
         self.flags = plain - {"i"}  # a range is read as it stands, and is widened as a whole
         begin = self.at
-        low, _ = self.member()
+        low = self.member()
         if self.text.startswith(("\\p", "\\P"), begin):
             self.flags, self.at = plain, begin
-            return self.member()[0]
+            return self.member()
         is_single = len(low) == 1 and low[0][0] == low[0][1]
         if is_single and self.peek() == "-" and self.peek(1) not in ("]", "", "["):
             self.at += 1
-            high, _ = self.member()
+            high = self.member()
             if len(high) != 1 or high[0][0] != high[0][1] or high[0][0] < low[0][0]:
                 raise self.refuse("Illegal character range")
             low = ((low[0][0], high[0][0]),)
         self.flags = plain
-        return self.widened(low)
-
-    def widened(self, found: Ranges) -> Ranges:
-        """Return a class's characters with their other cases, as the flags have it."""
-        widened, folds = self.cased(found)
-        return c.cases(widened) if folds else widened
+        return self.cased(low)

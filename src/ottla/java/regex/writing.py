@@ -87,9 +87,9 @@ class Linear:
 
     def _write(self, node: Node, last: bool, times: int) -> str:
         match node:
-            case Characters(ranges, folds):
+            case Characters(ranges):
                 self._ranges += len(ranges)
-                return _checked(self._ranges, _class(ranges, "\\x{{{:x}}}", folds))
+                return _checked(self._ranges, _class(ranges, "\\x{{{:x}}}"))
             case Sequence(items):
                 return "".join(self._write(each, last and each is items[-1], times) for each in items)
             case Alternatives(branches):
@@ -191,9 +191,9 @@ def backtracking(node: Node) -> str:
 
     def write(node: Node) -> str:
         match node:
-            case Characters(ranges, folds):
+            case Characters(ranges):
                 count[0] += len(ranges)
-                return _checked(count[0], _class(ranges, _CHARACTER, folds))
+                return _checked(count[0], _class(ranges, _CHARACTER))
             case Sequence(items):
                 return "".join(map(write, items))
             case Alternatives(branches):
@@ -215,16 +215,15 @@ def backtracking(node: Node) -> str:
 
 
 def _words(place: Place, unicode: bool) -> str:
-    word = _class(c.unicode_short("w") if unicode else c.SHORT["w"], _CHARACTER, folds=False)
+    word = _class(c.unicode_short("w") if unicode else c.SHORT["w"], _CHARACTER)
     if place is Place.WORD:
         return f"(?:(?<={word})(?!{word})|(?<!{word})(?={word}))"
     return f"(?:(?<={word})(?={word})|(?<!{word})(?!{word}))"
 
 
-def _class(ranges: c.Ranges, code: str, folds: bool) -> str:
+def _class(ranges: c.Ranges, code: str) -> str:
     if not ranges:
         return f"[^{code.format(0)}-{code.format(c.ALL - 1)}]"
     parts = [code.format(low) if low == high else f"{code.format(low)}-{code.format(high)}" for low, high in ranges]
     is_single = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
-    found = parts[0] if is_single else f"[{''.join(parts)}]"
-    return f"(?i:{found})" if folds else found
+    return parts[0] if is_single else f"[{''.join(parts)}]"

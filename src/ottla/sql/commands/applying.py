@@ -41,7 +41,7 @@ def apply(state: ServerState, command: Command) -> Applied:
 
 def carry_out(statement: s.Statement, command: Command, state: ServerState, number: int) -> Applied:
     """The state after a statement; `number` names a new query, unless the command names it."""
-    settings = {**command.settings, **state.system, **command.properties}
+    settings = {**command.settings, **state.settings_under(command.properties)}
     match statement:
         case s.CreateSource():
             return _create(statement, command, state, settings)
@@ -94,7 +94,7 @@ def _create_as(
     if known is not None:
         check_replacement(known, plan.sink)
     plan = _registered(plan, state)
-    given = {**state.system, **command.properties}
+    given = state.settings_under(command.properties)
     query = PersistentQuery(id_, command.statement, plan, statement.query, plan.sink, given)
     if before is not None and before.sources != query.sources:
         raise SqlError(
@@ -115,7 +115,7 @@ def _insert(
     if id_ in state.queries:
         raise SqlError(f"Query ID '{id_}' already exists.")
     plan = _registered(_named(plan, id_), state)
-    given = {**state.system, **command.properties}
+    given = state.settings_under(command.properties)
     query = PersistentQuery(id_, command.statement, plan, statement.query, plan.sink, given, makes_sink=False)
     return Applied(state.with_query(query), f"Created query with ID {id_}", (BeginQuery(query),), id_)
 

@@ -85,8 +85,12 @@ class ServerState:
         )
 
     def with_system(self, name: str, value: str) -> ServerState:
-        """The state with a setting of ALTER SYSTEM."""
-        return replace(self, system=_with(self.system, name, value))
+        """The state with a setting of ALTER SYSTEM, behind those before it."""
+        return replace(self, system=_with(_without(self.system, (name,)), name, value))
+
+    def settings_under(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """What ALTER SYSTEM has set, and a session's own behind it: of two spellings of one property the last one counts."""
+        return {**_without(self.system, properties), **properties}
 
 
 def _with(found: Mapping[str, V], key: str, value: V) -> Mapping[str, V]:

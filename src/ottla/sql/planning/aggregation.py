@@ -91,15 +91,17 @@ def aggregated(
     _check_retention(query.window)
     table = Aggregate(node, group, tuple(calls.values()), query.window, query.emit == "FINAL")
     root: Node = table
+    places = _places(group, calls)
     if having is not None:
-        root = filtered(table, _above(having, group, calls), "HAVING", query.having)
-    selected = typed([(name, _above(expression, group, calls)) for name, expression in items], root)
+        root = filtered(table, _above(having, places), "HAVING", query.having)
+    selected = typed([(name, _above(expression, places)) for name, expression in items], root)
     return root, selected, key_columns(table)
 
 
 def _group(query: q.Query, node: Node, items: list[Item]) -> tuple[Named, ...]:
     """The expressions of GROUP BY, each under a name of its own."""
     group: list[Named] = []
+    names = {each: given for given, each in reversed(items)}
     for at, expression in enumerate(query.group_by or ()):
         found = resolved(expression, node)
         type_ = type_of(found, node.scope)
@@ -108,7 +110,7 @@ def _group(query: q.Query, node: Node, items: list[Item]) -> tuple[Named, ...]:
         name = found.name if isinstance(found, e.Column) else f"KSQL_COL_{at}"
         if isinstance(found, e.Column) and query.joins:
             name = f"{found.source}_{found.name}"
-        group.append(Named(next((given for given, each in items if each == found), name), found, type_))
+        group.append(Named(names.get(found, name), found, type_))
     counts = Counter(each.name for each in group)
     return tuple(
         each if counts[each.name] == 1 else Named(f"KSQL_COL_{at}", each.expression, each.type)
@@ -116,18 +118,15 @@ def _group(query: q.Query, node: Node, items: list[Item]) -> tuple[Named, ...]:
     )
 
 
-def _above(expression: e.Expression, group: tuple[Named, ...], calls: Mapping[e.Call, AggregateCall]) -> e.Expression:
-    """An expression over the table's rows: columns in the places of the group's expressions and of calls."""
+def _places(group: tuple[Named, ...], calls: Mapping[e.Call, AggregateCall]) -> dict[e.Expression, e.Column]:
+    """Where a table's rows have the group's expressions, the first of those that are equal, and what calls give."""
+    found: dict[e.Expression, e.Column] = {call: e.Column(known.column) for call, known in calls.items()}
+    return found | {each.expression: e.Column(each.name) for each in reversed(group)}
 
-    def change(part: e.Expression) -> e.Expression | None:
-        for each in group:
-            if each.expression == part:
-                return e.Column(each.name)
-        if isinstance(part, e.Call) and part in calls:
-            return e.Column(calls[part].column)
-        return None
 
-    return changed(expression, change)
+def _above(expression: e.Expression, places: Mapping[e.Expression, e.Column]) -> e.Expression:
+    """An expression over the table's rows."""
+    return changed(expression, places.get)
 
 
 def _call(call: e.Call, node: Node, number: int, settings: Mapping[str, str]) -> AggregateCall:
@@ -194,13 +193,14 @@ def _check_group(
 ) -> None:
     if not calls:
         raise SqlError("GROUP BY requires aggregate functions in either the SELECT or HAVING clause.")
-    outside = [expression for _, expression in items if _ungrouped(expression, group)]
+    known = {each.expression for each in group}
+    outside = [expression for _, expression in items if _ungrouped(expression, known)]
     if outside:
         raise SqlError(
             f"Non-aggregate SELECT expression(s) not part of GROUP BY: {', '.join(map(shown, outside))}\n"
             "Either add the column(s) to the GROUP BY or remove them from the SELECT."
         )
-    found = [] if having is None else _ungrouped(having, group)
+    found = [] if having is None else _ungrouped(having, known)
     if found:
         raise SqlError(
             f"Non-aggregate HAVING expression not part of GROUP BY: {', '.join(map(shown, found))}\n"
@@ -208,9 +208,8 @@ def _check_group(
         )
 
 
-def _ungrouped(expression: e.Expression, group: tuple[Named, ...]) -> list[e.Column]:
-    """The columns outside of aggregates and of the group's expressions."""
-    known = [each.expression for each in group]
+def _ungrouped(expression: e.Expression, known: set[e.Expression]) -> list[e.Column]:
+    """The columns outside of aggregates and of the group's expressions, which are `known`."""
 
     def change(part: e.Expression) -> e.Expression | None:
         return e.NullLiteral() if part in known or is_aggregate(part) else None

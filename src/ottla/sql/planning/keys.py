@@ -23,8 +23,11 @@ def key_and_value(
     messages show its parts.
     """
     key: list[Named] = []
+    by_expression: dict[e.Expression, list[Named]] = {}
+    for each in selected:
+        by_expression.setdefault(each.expression, []).append(each)
     for expression in wanted:
-        found = [each for each in selected if each.expression == expression]
+        found = by_expression.get(expression, [])
         if not found and what == "key column":
             _refuse_missing_of_join(root, wanted, selected, sink)
         if not found:
@@ -32,7 +35,8 @@ def key_and_value(
         if len(found) > 1:
             raise SqlError(_twice(expression, sorted(each.name for each in found), what))
         key.append(found[0])
-    value = [each for each in selected if each not in key]
+    taken = set(key)
+    value = [each for each in selected if each not in taken]
     if not value:
         raise SqlError("The projection contains no value columns.")
     return tuple(key), tuple(value)

@@ -26,14 +26,14 @@ class Names(set[str]):
 
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__(names)
-        self._next: dict[str, int] = {}
+        self._next: dict[tuple[str, int], int] = {}
 
     def free(self, beginning: str, first: int) -> str:
         """Return the first name of a row of numbers that is not taken."""
-        at = self._next.get(beginning, first)
+        at = self._next.get((beginning, first), first)
         while (name := f"{beginning}{at}") in self:
             at += 1
-        self._next[beginning] = at
+        self._next[beginning, first] = at
         return name
 
 
