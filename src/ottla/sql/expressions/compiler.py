@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
 
@@ -33,6 +33,7 @@ from ottla.sql.types import (
 Row = tuple[object, ...]
 Evaluate = Callable[[Row], object]
 OnError = Callable[[Exception], None]
+Compare = Callable[[object, object], object]
 
 
 class _Null(EvaluationError):
@@ -106,7 +107,21 @@ def _or_null(evaluate: Evaluate, scope: Scope) -> Evaluate:
 
 
 def compiled(expression: e.Expression, scope: Scope) -> Compiled:
-    """An expression with its type; raises SqlError in ksqlDB's words."""
+    """An expression with its type; raises SqlError in ksqlDB's words.
+
+    A part is compiled once, however often it is asked for: twice at each depth would be a thousand times at the tenth.
+    """
+    parts = scope.parts
+    if parts is None:
+        parts = {}
+        scope = replace(scope, parts=parts)
+    found: tuple[e.Expression, Compiled] | None = parts.get(id(expression))
+    if found is None:
+        found = parts[id(expression)] = expression, _compiled(expression, scope)
+    return found[1]
+
+
+def _compiled(expression: e.Expression, scope: Scope) -> Compiled:
     match expression:
         case (
             e.NullLiteral()
@@ -221,12 +236,32 @@ def _sign(node: e.Sign, scope: Scope) -> Compiled:
 
 
 def _comparison(operator: str, left: e.Expression, right: e.Expression, scope: Scope) -> Compiled:
+    compare, a, b = (
+        _comparing(operator, left, right, scope),
+        compiled(left, scope).evaluate,
+        compiled(right, scope).evaluate,
+    )
+    return Compiled(BOOLEAN, lambda row: compare(a(row), b(row)))
+
+
+def _comparing(operator: str, left: e.Expression, right: e.Expression, scope: Scope) -> Compare:
+    """What compares the values of two expressions; raises SqlError for types that cannot be compared."""
     one, other = compiled(left, scope), compiled(right, scope)
     operators.check_comparison(operator, one.type, other.type, (_shown(left, scope), _shown(right, scope)))
     assert one.type is not None and other.type is not None, "they can be compared"
-    compare = operators.comparison(operator, one.type, other.type)
-    a, b = one.evaluate, other.evaluate
-    return Compiled(BOOLEAN, lambda row: compare(a(row), b(row)))
+    return operators.comparison(operator, one.type, other.type)
+
+
+def _between(node: e.Between, scope: Scope) -> Compiled:
+    """Whether a value, computed once for each row, is between two others."""
+    above, below = _comparing(">=", node.value, node.low, scope), _comparing("<=", node.value, node.high, scope)
+    of, low, high = (compiled(each, scope).evaluate for each in (node.value, node.low, node.high))
+
+    def evaluate(row: Row) -> bool:
+        value = of(row)
+        return bool(above(value, low(row))) and bool(below(value, high(row)))
+
+    return Compiled(BOOLEAN, evaluate)
 
 
 def _condition(node: e.Expression, scope: Scope) -> Compiled:
@@ -241,9 +276,8 @@ def _condition(node: e.Expression, scope: Scope) -> Compiled:
             if negated:
                 return Compiled(BOOLEAN, lambda row: of(row) is not None)
             return Compiled(BOOLEAN, lambda row: of(row) is None)
-        case e.Between(value, low, high):
-            above, below = _comparison(">=", value, low, scope), _comparison("<=", value, high, scope)
-            return _logical(True, above.evaluate, below.evaluate)
+        case e.Between():
+            return _between(node, scope)
         case e.In(value, items):
             return _in(value, items, scope)
         case e.Like(value, pattern, escape):
@@ -348,7 +382,12 @@ def _case(node: e.Case, scope: Scope) -> Compiled:
             )
         known = result.type
     default = _case_default(node, known, scope)
-    return Compiled(known or default.type, _first_arm(arms, default.evaluate))
+    choose = (
+        _first_arm(arms, default.evaluate)
+        if node.operand is None
+        else _first_equal(node.operand, node, default.evaluate, scope)
+    )
+    return Compiled(known or default.type, choose)
 
 
 def _case_default(node: e.Case, known: SqlType | None, scope: Scope) -> Compiled:
@@ -367,6 +406,24 @@ def _first_arm(arms: list[tuple[Evaluate, Evaluate]], default: Evaluate) -> Eval
     def evaluate(row: Row) -> object:
         for holds, result in arms:
             if holds(row):
+                return result(row)
+        return default(row)
+
+    return evaluate
+
+
+def _first_equal(operand: e.Expression, node: e.Case, default: Evaluate, scope: Scope) -> Evaluate:
+    """The arms whose value is compared with an operand, which is computed once for each row."""
+    of = compiled(operand, scope).evaluate
+    arms = [
+        (_comparing("=", operand, when, scope), compiled(when, scope).evaluate, compiled(then, scope).evaluate)
+        for when, then in node.whens
+    ]
+
+    def evaluate(row: Row) -> object:
+        value = of(row)
+        for compare, other, result in arms:
+            if compare(value, other(row)):
                 return result(row)
         return default(row)
 
@@ -465,11 +522,14 @@ def _call(name: str, arguments: tuple[e.Expression, ...], scope: Scope) -> Compi
         functions.UNIT if isinstance(each, e.TimeUnit) else None if isinstance(each, e.Lambda) else type_of(each, scope)
         for each in arguments
     ]
+    scopes = [scope for _ in arguments]
     for place, each in enumerate(arguments):
         if isinstance(each, e.Lambda):
-            types[place] = _lambda_type(function, place, each, types, scope)
+            parameters = function.lambda_parameters(place, types, len(each.parameters))
+            scopes[place] = scope.with_variables(zip(each.parameters, parameters, strict=True))
+            types[place] = LambdaType(tuple(parameters), type_of(each.body, scopes[place]))
     resolved = function.resolve(types)
-    parts = [_argument(each, types[place], resolved.parameters[place], scope) for place, each in enumerate(arguments)]
+    parts = [_argument(each, resolved.parameters[place], scopes[place], scope) for place, each in enumerate(arguments)]
     call = resolved.call
     if len(parts) == 1:
         only = parts[0]
@@ -477,27 +537,12 @@ def _call(name: str, arguments: tuple[e.Expression, ...], scope: Scope) -> Compi
     return Compiled(resolved.returns, lambda row: call(*[part(row) for part in parts]))
 
 
-def _lambda_type(
-    function: functions.ScalarFunction,
-    place: int,
-    node: e.Lambda,
-    types: list[functions.ArgumentType],
-    scope: Scope,
-) -> LambdaType:
-    parameters = function.lambda_parameters(place, types, len(node.parameters))
-    inner = scope.with_variables(zip(node.parameters, parameters, strict=True))
-    return LambdaType(tuple(parameters), type_of(node.body, inner))
-
-
-def _argument(
-    node: e.Expression, type_: functions.ArgumentType, wanted: functions.ArgumentType, scope: Scope
-) -> Evaluate:
+def _argument(node: e.Expression, wanted: functions.ArgumentType, inner: Scope, scope: Scope) -> Evaluate:
+    """The function of a row that an argument is; `inner` is the scope of a lambda's body."""
     if isinstance(node, e.TimeUnit):
         unit = node.name
         return lambda row: unit
     if isinstance(node, e.Lambda):
-        assert isinstance(type_, LambdaType), node
-        inner = scope.with_variables(zip(node.parameters, type_.parameters, strict=True))
         body, missing = compiled(node.body, inner).evaluate, scope.width
 
         def made(row: Row) -> object:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ottla.sql.errors import SqlError
-from ottla.sql.tree.expressions import Column, Place, Rules
+from ottla.sql.tree.expressions import Column, Expression, Place, Rules
 from ottla.sql.types import SqlType
 
 
@@ -28,6 +29,8 @@ class Scope:
     """How parts are computed here."""
     sources: dict[str, list[str | None]] = field(default_factory=dict, compare=False, repr=False)
     """By name, whose columns have it, in the order of the row."""
+    parts: dict[int, tuple[Expression, Any]] | None = field(default=None, compare=False, repr=False)
+    """While an expression is compiled: what its parts are compiled to, by identity; none of them is compiled again."""
 
     def __post_init__(self) -> None:
         """Sort the columns by name, unless that is known."""
@@ -65,14 +68,12 @@ class Scope:
         """The scope in a lambda: its arguments are appended to the row."""
         listed = list(variables)
         named = {name: (self.width + at, type_) for at, (name, type_) in enumerate(listed)}
-        return Scope(
-            self.columns, self.width + len(listed), {**self.variables, **named}, self.on_error, self.rules, self.sources
-        )
+        return replace(self, width=self.width + len(listed), variables={**self.variables, **named}, parts={})
 
     def under(self, rules: Rules | None) -> Scope:
         """The scope in which parts are computed by rules, as here where there are none."""
-        return self if rules is None or rules == self.rules else replace(self, rules=rules)
+        return self if rules is None or rules == self.rules else replace(self, rules=rules, parts={})
 
     def telling(self, on_error: Callable[[Exception], None] | None) -> Scope:
         """The scope with what is told of parts that fail."""
-        return self if on_error is None else replace(self, on_error=on_error)
+        return self if on_error is None else replace(self, on_error=on_error, parts=None)
