@@ -28,7 +28,9 @@ by the keys of `listener.name.https.ssl.…` over `ssl.…` ([security.md](secur
 `listener.name.https.ssl.client.auth=required` lets in only who shows a certificate. With \
 `ottla.http.logins.file`, a file of lines like `name=password`, `/metrics` and `/healthz` ask for one of these logins \
 (Prometheus' `basic_auth`); `/livez` and `/readyz` never do, and name no topic. Without either nobody is asked who he is, \
-and metrics name every topic: bind them to an address that only your monitoring reaches. The server says at its start \
+and metrics name every topic: bind them to an address that only your monitoring reaches. Without a login or TLS \
+a scraper asks by an address, the machine's name, or a name of `advertised.listeners`; `ottla.http.hosts` adds others \
+(`*.svc.cluster.local`), and the answer is 421 else. The server says at its start \
 who may come in. At most 200 connections are open, or a quarter of the process's descriptors.
 
 | path | answers |

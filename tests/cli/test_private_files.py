@@ -21,15 +21,16 @@ def formatted(folder: Path, **environment: str) -> subprocess.CompletedProcess[s
     return subprocess.run(command, env=found, umask=0, text=True, capture_output=True, timeout=100, check=False)
 
 
-@pytest.mark.parametrize(("umask", "others"), [("", 0o077), ("027", 0o027)])
+@pytest.mark.parametrize(("umask", "folder", "file"), [("", 0o700, 0o600), ("027", 0o750, 0o640)])
 def test_what_a_command_keeps_is_its_users_alone_or_as_the_environment_says(
-    tmp_path: Path, umask: str, others: int
+    tmp_path: Path, umask: str, folder: int, file: int
 ) -> None:
     done = formatted(tmp_path / "above" / "data", OTTLA_UMASK=umask)
     assert done.returncode == 0, done.stderr
     made = list(tmp_path.rglob("*"))
     assert made
-    assert not [each for each in made if stat.S_IMODE(each.stat().st_mode) & others]
+    modes = {(each.is_dir(), stat.S_IMODE(each.stat().st_mode)) for each in made}
+    assert modes == {(True, folder), (False, file)}
 
 
 def test_a_umask_that_is_none_is_refused(tmp_path: Path) -> None:

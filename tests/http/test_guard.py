@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from ottla.http import (
     FORM,
@@ -85,6 +86,25 @@ def test_addresses_and_known_names_are_answered(host: str) -> None:
     run(test)
 
 
+@pytest.mark.parametrize(
+    ("host", "found"),
+    [
+        ("ottla-0.ottla-brokers.default.svc.cluster.local:9404", 200),
+        ("a.svc.cluster.local", 200),
+        ("svc.cluster.local", 421),
+        ("evilsvc.cluster.local", 421),
+        ("a.svc.cluster.local.evil.example", 421),
+        ("*.evil.example", 421),
+    ],
+)
+def test_a_domain_stands_for_every_name_below_it(host: str, found: int) -> None:
+    async def test() -> None:
+        async with serving(Guard(everybody, known_hosts([], ["*.SVC.cluster.local"], is_protected=False))) as url:
+            assert await status(f"{url}/anyone", Host=host) == found
+
+    run(test)
+
+
 @pytest.mark.parametrize("host", ["evil.example:9180", "127.0.0.1.evil.example", "localhost.evil.example", "1.2.3.4.5"])
 def test_another_name_that_leads_here_is_refused_before_everything(host: str) -> None:
     async def test() -> None:
@@ -110,6 +130,16 @@ def test_a_page_of_another_origin_is_refused_unless_it_is_allowed(origin: str) -
             assert await status(f"{url}/anyone", Origin=origin) == 200
 
     run(test)
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [("access.control.allow.origin", "access.control.allow.origin allows"), ("", "a proxy has to pass")],
+)
+def test_who_refuses_a_page_names_the_setting_that_allows_it_where_there_is_one(key: str, words: str) -> None:
+    request = make_mocked_request("GET", "/", headers={"Host": "here", "Origin": "https://ui.example"})
+    with pytest.raises(HttpError, match=words):
+        Guard(everybody, None, origins_key=key).check(request)
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "multipart/form-data", "application/xml", "a", "APPLICATION/XML"])

@@ -204,6 +204,8 @@ def test_what_has_no_effect_is_taken_and_said(sql: SqlProcess, name: str) -> Non
     text = f"CREATE STREAM {name} (v INT) WITH (kafka_topic='{name}', value_format='JSON', partitions=1);"
     [answer] = sql.ksql(text, ksql_streams_num_stream_threads="4")
     assert "no effect" in answer["warnings"][0]["message"]
+    [answer] = sql.ksql("ALTER SYSTEM 'num.stream.threads'='4';")
+    assert "no effect" in answer["warnings"][0]["message"]
 
 
 def test_a_command_that_somebody_wrote_past_the_server_reaches_no_strangers_broker(

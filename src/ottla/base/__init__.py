@@ -16,6 +16,7 @@ from ottla.base.errors import (
     StorageError,
     WireError,
 )
+from ottla.base.file_modes import UMASK, UMASK_DEFAULT, parse_umask
 from ottla.base.ids import (
     ZERO_UUID,
     LeaderEpoch,
@@ -36,6 +37,8 @@ from ottla.base.uuids import parse_uuid, random_uuid, uuid_text
 
 __all__ = [
     "RETRIABLE",
+    "UMASK",
+    "UMASK_DEFAULT",
     "ZERO_UUID",
     "Clock",
     "ConfigError",
@@ -61,6 +64,7 @@ __all__ = [
     "coordinating_partition",
     "java_hash",
     "late_imports",
+    "parse_umask",
     "parse_uuid",
     "plain_bytes",
     "plain_value",

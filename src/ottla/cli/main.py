@@ -8,7 +8,7 @@ from importlib import import_module
 from io import TextIOWrapper
 
 from ottla import __version__
-from ottla.base import OttlaError
+from ottla.base import UMASK, UMASK_DEFAULT, OttlaError, parse_umask
 from ottla.cli.build_kind import build_kind, why_pure
 from ottla.cli.kafka_names import SCRIPTS
 
@@ -93,9 +93,6 @@ KEEPING = frozenset(
     }
 )
 """Nouns that keep what others' rights or secrets are about: data, states, logs, sockets."""
-UMASK = "OTTLA_UMASK"
-UMASK_DEFAULT = 0o077
-"""What they and all that they start create is this user's alone, from the moment that it is there."""
 
 USAGE = "usage: ottla NOUN [options]     (ottla NOUN --help says more)"
 
@@ -183,16 +180,9 @@ def run(noun: str, args: list[str]) -> int:
 
 def keep_private() -> None:
     """Create no file from here on that others may read, unless the environment says which they may."""
-    text = os.environ.get(UMASK, "")
-    if not text:
-        os.umask(os.umask(UMASK_DEFAULT) | UMASK_DEFAULT)
-        return
-    try:
-        mask = int(text, 8)
-    except ValueError:
-        mask = -1
-    if not 0 <= mask <= 0o777:
-        raise OttlaError(f"{UMASK}={text}: three octal digits, such as 027 for a group that may read")
+    mask = parse_umask(os.environ.get(UMASK, ""))
+    if mask is None:
+        mask = os.umask(UMASK_DEFAULT) | UMASK_DEFAULT
     os.umask(mask)
 
 

@@ -51,6 +51,7 @@ from ottla.http import (
     StreamedReply,
     Who,
     json_reply,
+    known_hosts,
     static_routes,
 )
 from ottla.service import Dialect, routes_of, server_of, socket_route
@@ -73,7 +74,6 @@ UNQUOTED = "!'()*-._~"
 NOT_LOGGED_IN = 40102
 ADMITS = "by its link or a login"
 """Who may come in, in words for the log."""
-THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 SAFE = ("GET", "HEAD")
 DIALECT = Dialect()
 
@@ -94,8 +94,7 @@ class Console:
         self._settings = settings
         self._new_link = new_link
         self._period_s = period_s
-        hosts = {*THIS_MACHINE, *settings.hosts, *(host for host, _ in settings.listeners if host)}
-        self._hosts = frozenset(hosts)
+        self._hosts = known_hosts((host for host, _ in settings.listeners), settings.hosts, is_protected=False)
         self._entry = Entry(time.monotonic, new_key=self._tell_key, ended=self._ended)
         self._audit = Audit()
         plans = Plans(self._audit, now_s=time.monotonic, now_ms=_now_ms)

@@ -24,6 +24,10 @@ FORM = "application/x-www-form-urlencoded"
 FORM_TYPES = frozenset({FORM, "text/plain", "multipart/form-data", ""})
 """What a page of any site may send without asking first (Fetch, §4.10), and bodies without a type."""
 ANY_HOST = "*"
+BELOW = "*."
+"""Before a domain, of which every name is meant, as in certificates; but of any depth."""
+PROXY = "a proxy has to pass on the browser's Host, with its port"
+"""What mends it where a page of the service's own seems to be another's."""
 ANY_TYPE = "*/*"
 """Of what is refused whatever comes, such as an address that is none."""
 BODY_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -74,19 +78,20 @@ class Guard:
     """Origins of other pages that may ask, such as `https://console.example`; `*` is any."""
     hosts_key: str = "ottla.http.hosts"
     """The setting that adds names."""
-    origins_key: str = "access.control.allow.origin"
-    """The setting that adds origins."""
+    origins_key: str = ""
+    """The setting that adds origins; empty where the service has none."""
 
     def check(self, request: web.Request) -> None:
         """Raise HttpError for a foreign name (421) and for another site's page (403)."""
         host = host_of(request.headers)
-        if self.hosts is not None and host and not is_address(host) and host != "localhost" and host not in self.hosts:
+        if self.hosts is not None and host and not is_address(host) and not _is_named(host, self.hosts):
             text = f"This service does not answer to the name {host:.100}: {self.hosts_key} adds names"
             raise HttpError(421, text)
         if is_of_another_page(request.headers):
             origin = request.headers["Origin"]
             if ANY_HOST not in self.origins and origin not in self.origins:
-                raise HttpError(403, f"A page of {origin:.100} may not ask here: {self.origins_key} allows origins")
+                what = f"{self.origins_key} allows origins" if self.origins_key else PROXY
+                raise HttpError(403, f"A page of {origin:.100} may not ask here: {what}")
 
     def check_body(self, request: web.Request, takes: Collection[str]) -> None:
         """Raise HttpError (415) for a body of a type that a route does not name."""
@@ -97,6 +102,14 @@ class Guard:
             raise BodyTypeError(f"A page sends no {kind or 'body without a type'} here: use {_listed(takes)}")
         if kind and kind not in takes and ANY_TYPE not in takes:
             raise BodyTypeError(f"Content-Type {kind:.100} is not taken here: use {_listed(takes)}")
+
+
+def _is_named(host: str, names: Collection[str]) -> bool:
+    """Return whether a host is `localhost`, one of the names, or below a domain that is named as `*.domain`."""
+    if host == "localhost" or host in names:
+        return True
+    labels = host.split(".")
+    return any(f"{BELOW}{'.'.join(labels[at:])}" in names for at in range(1, len(labels)))
 
 
 def _listed(types: Collection[str]) -> str:

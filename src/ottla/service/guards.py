@@ -10,6 +10,7 @@ from ottla.http import BasicLogins, Guard, Reply, Request, everybody, known_host
 __all__ = ["HOSTS_KEY", "basic_admission", "guard_of", "hosts_of"]
 
 HOSTS_KEY = "ottla.http.hosts"
+ORIGINS_KEY = "access.control.allow.origin"
 
 
 def hosts_of(properties: Mapping[str, str], key: str = HOSTS_KEY) -> tuple[str, ...]:
@@ -24,16 +25,18 @@ def guard_of(
     is_protected: bool,
     advertised: Iterable[str] = (),
     hosts: Iterable[str] = (),
-    origins: Iterable[str] = (),
+    origins: Iterable[str] | None = None,
     hosts_key: str = HOSTS_KEY,
 ) -> Guard:
     """Return a service's guard.
 
     `listeners` are the hosts that it listens on, `advertised` the hosts or URLs that others are told, `hosts` what the
-    operator adds; `is_protected` says whether every address has a login or TLS.
+    operator adds; `is_protected` says whether every address has a login or TLS. `origins` are other pages' that may ask,
+    None where the service has no setting for them.
     """
     own = [*listeners, *(_host(each) for each in advertised)]
-    return Guard(admit, known_hosts(own, hosts, is_protected=is_protected), tuple(origins), hosts_key)
+    names = known_hosts(own, hosts, is_protected=is_protected)
+    return Guard(admit, names, tuple(origins or ()), hosts_key, "" if origins is None else ORIGINS_KEY)
 
 
 def _host(address: str) -> str:

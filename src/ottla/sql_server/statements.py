@@ -137,7 +137,8 @@ class Statements:
         expected = decision.expected
         assert expected is not None, text
         told = entities.current_status(text, decision.command, offset, "SUCCESS", expected.message)
-        told["warnings"] = [{"message": each} for each in warnings_of(properties)]
+        named = [statement.name] if isinstance(statement, s.SetProperty) else properties
+        told["warnings"] = [{"message": each} for each in warnings_of(named)]
         return told
 
     async def _told(self, statement: s.Statement, text: str, asked: Asked) -> Entity:
