@@ -109,11 +109,18 @@ class LeaderLease:
 
     @contextmanager
     def asked_since(self, since_s: float) -> Iterator[None]:
-        """While this task runs, take what copies have confirmed since then for an answer to its question."""
+        """While this task runs, take what copies have confirmed since then for an answer to its question.
+
+        A task may ask again meanwhile: a fetch that waited does, before it answers.
+        """
         task = asyncio.current_task()
         assert task is not None
+        before = self._asked.get(task)
         self._asked[task] = since_s
         try:
             yield
         finally:
-            del self._asked[task]
+            if before is None:
+                del self._asked[task]
+            else:
+                self._asked[task] = before
