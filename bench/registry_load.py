@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 __all__ = ["Asking", "answers", "schema_text", "subject_name"]
 
 SECONDS_MAX = 600
-HEAD = "Host: registry\r\nAccept: application/vnd.schemaregistry.v1+json"
+HEAD = "Host: localhost\r\nAccept: application/vnd.schemaregistry.v1+json"
 TYPE = "Content-Type: application/vnd.schemaregistry.v1+json"
 
 

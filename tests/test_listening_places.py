@@ -45,8 +45,6 @@ PROTECTED = {
 def _opens(call: ast.Call) -> bool:
     function = call.func
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-    if name == "server_of":  # ottla.service's, of routes, a guard and a dialect
-        return len(call.args) == 3
     if name in OPENERS:
         return True
     # `socket.bind(address)`: of one argument that is none of this project's own listeners

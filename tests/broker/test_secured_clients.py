@@ -169,7 +169,7 @@ def test_a_login_that_ends_is_renewed_while_requests_go_on(tmp_path: Path) -> No
     ("properties", "key"),
     [
         ({"security.protocol": "TLS"}, "security.protocol"),
-        ({"security.protocol": "SASL_PLAINTEXT"}, "sasl.mechanism"),
+        ({"security.protocol": "SASL_PLAINTEXT"}, "name the mechanism"),
         ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "sasl.jaas.config"),
         (plain("ann", ""), "sasl.jaas.config"),
         (plain("ann", "x") | {"sasl.login.callback.handler.class": "com.acme.Login"}, "sasl.login.callback"),

@@ -21,7 +21,11 @@ PARTITION = r"\tTopic: mycooltopic\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1
 
 LINES = [
     Line("zookeeper-server-start.sh $KAFKA_HOME/config/zookeeper.properties", r"There is no ZooKeeper to start: .*\n"),
-    Line("kafka-server-start.sh $KAFKA_HOME/config/server.properties", r"data /.*\nready PLAINTEXT://.*\n", lasts=True),
+    Line(
+        "kafka-server-start.sh $KAFKA_HOME/config/server.properties",
+        r"data /.*\nlistening PLAINTEXT://.*\nready PLAINTEXT://.*\n",
+        lasts=True,
+    ),
     Line(
         "kafka-topics.sh --create --topic mycooltopic --bootstrap-server localhost:9092", "Created topic mycooltopic.\n"
     ),

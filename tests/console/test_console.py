@@ -221,15 +221,15 @@ def test_a_secret_that_is_set_stands_in_no_plan_and_no_command(console: RunningC
     key = "listener.name.plaintext.ssl.key.password"
     asked = {"type": "brokers", "name": "1", "set": {key: "hush-hush"}}
     plan = console.post("/plans", {"action": "alter-config", "arguments": asked})
-    assert plan.status == 201 and plan.body["diff"][0]["after"] == "(hidden)", plan
+    assert plan.status == 201 and plan.body["diff"][0]["after"] == "[hidden]", plan
     assert key in plan.body["cli"] and "hush-hush" not in json.dumps(plan.body), plan
 
 
 def test_settings_are_shown_by_one_rule() -> None:
     given = {"db.password": "a", "delegation.token.expiry.time.ms": "1", "retention.ms": "2", "x.secret": "${env:X}"}
-    shown = {**given, "db.password": "(hidden)"}
+    shown = {**given, "db.password": "[hidden]"}
     assert shown_settings(given, {"delegation.token.expiry.time.ms": "LONG"}) == shown
-    assert shown_settings({"own.thing": "a"}, {"own.thing": "PASSWORD"}) == {"own.thing": "(hidden)"}
+    assert shown_settings({"own.thing": "a"}, {"own.thing": "PASSWORD"}) == {"own.thing": "[hidden]"}
     assert holds_secret(given) and not holds_secret({"retention.ms": "2"})
 
 

@@ -30,7 +30,7 @@ export function Config({ title, path, type, name }: { title: string; path: strin
           </button>
         ),
     },
-    { name: "Value", cell: (row) => <span class="mono clip">{row.sensitive ? "(hidden)" : row.value === null || row.value === "" ? "–" : row.value}</span> },
+    { name: "Value", cell: (row) => <span class="mono clip">{row.sensitive ? "[hidden]" : row.value === null || row.value === "" ? "–" : row.value}</span> },
     { name: "From", hide: true, cell: (row) => (row.is_set_here ? <Pill kind="good">set here</Pill> : <span class="dim">{SOURCES[row.source] ?? row.source}</span>) },
   ];
   return (

@@ -13,7 +13,7 @@ from typing import Any
 from ottla.admin import RestError
 from ottla.console.api.endpoints import Endpoint, body, need
 from ottla.console.api.sql_queries import query_frames
-from ottla.console.api.sql_sight import answers_of, server_of, sight_of, statement_for
+from ottla.console.api.sql_sight import answers_of, sight_of, sql_server_of, statement_for
 from ottla.console.places import Place
 from ottla.console.records.requests import object_of
 from ottla.console.records.scans import Frame
@@ -90,7 +90,7 @@ def _query_row(found: Mapping[str, Any]) -> dict[str, object]:
 
 async def _source(place: Place, request: Request) -> Reply:
     need(place, await place.allowed(), "DESCRIBE")
-    name, server = request.match_info["source"], server_of(place)
+    name, server = request.match_info["source"], sql_server_of(place)
     try:
         if not (await sight_of(place)).knows(name):
             raise HttpError(404, f"There is no stream or table {name}")
@@ -148,7 +148,7 @@ async def _parse(place: Place, request: Request) -> Reply:
 async def _read(place: Place, request: Request) -> Reply:
     need(place, await place.allowed(), "DESCRIBE")
     statement = await statement_for(place, await _statement(request), READ)
-    server = server_of(place)
+    server = sql_server_of(place)
     try:
         answers = await answers_of(server, statement.text)
         shown = await (await sight_of(place)).told(answers)
@@ -173,7 +173,7 @@ def _shown(answer: Mapping[str, Any]) -> dict[str, object]:
 
 async def sql_frames(place: Place, asked: Mapping[str, Any]) -> AsyncGenerator[Frame, None]:
     """Return the frames of the query that a tab asks for; raises HttpError."""
-    server = server_of(place)
+    server = sql_server_of(place)
     need(place, await place.allowed(), "DESCRIBE")
     text, start = asked.get("statement"), asked.get("from", "latest")
     if not isinstance(text, str) or start not in ("earliest", "latest"):

@@ -22,7 +22,7 @@ from ottla.console.sql_statements import CHANGE, OTHER, QUERY, READ, Needs, Stat
 from ottla.http import HttpError
 from ottla.sql import SqlError, quoted
 
-__all__ = ["MASKED", "Sight", "answers_of", "server_of", "sight_of", "statement_for"]
+__all__ = ["MASKED", "Sight", "answers_of", "sight_of", "sql_server_of", "statement_for"]
 
 FORBIDDEN, MASKED = 40300, 40302
 SOURCES_MAX = 200
@@ -37,7 +37,7 @@ ONE = {
 }
 
 
-def server_of(place: Place) -> Worker:
+def sql_server_of(place: Place) -> Worker:
     """Return the SQL server; raises HttpError where none is named."""
     if place.sql is None:
         raise HttpError(404, "No SQL server is named: start the console with ottla.console.sql.url")
@@ -115,7 +115,7 @@ class Sight:
 
     async def _asked_origins(self, name: str, topic: str) -> frozenset[str] | None:
         try:
-            [said] = await answers_of(server_of(self.place), f"DESCRIBE {quoted(name)};")
+            [said] = await answers_of(sql_server_of(self.place), f"DESCRIBE {quoted(name)};")
         except (RestError, ValueError):
             return None
         told = said.get("sourceDescription") or {}
@@ -191,7 +191,7 @@ class Sight:
 async def sight_of(place: Place) -> Sight:
     """Return what somebody may see of a SQL server; raises RestError where it does not answer, OttlaError."""
     rights = None if place.login is None else await place.allowed()
-    streams, tables, queries = await answers_of(server_of(place), "SHOW STREAMS; SHOW TABLES; SHOW QUERIES;")
+    streams, tables, queries = await answers_of(sql_server_of(place), "SHOW STREAMS; SHOW TABLES; SHOW QUERIES;")
     topics = {str(each["name"]): str(each["topic"]) for each in (*streams["streams"], *tables["tables"])}
     return Sight(place, rights, topics, {str(each["id"]): each for each in queries["queries"]})
 

@@ -218,20 +218,8 @@ class ConnectWorker:
             return self._runner
 
         groups = ClientSinkGroups(client)
-        self._herder = self._make_herder(
-            Parts(
-                config,
-                plugins,
-                worker_id,
-                place.url,
-                cluster_id,
-                make_runner,
-                groups,
-                client,
-                settings.asking,
-                place.prefix,
-            )
-        )
+        facts = config, plugins, worker_id, place.url, cluster_id
+        self._herder = self._make_herder(Parts(*facts, make_runner, groups, client, settings.asking, place.prefix))
         self._herder.loggers.on_change = self.runner.set_levels
         if self._place is None:
             service = rest.RestService(self._herder, settings)
