@@ -14,8 +14,9 @@ from ottla.http import host_of, is_loopback, is_of_another_page
         ("LocalHost", "localhost"),
         ("[::1]:9180", "::1"),
         ("[::1]", "::1"),
-        ("::1", ""),  # an address of that kind has brackets
-        ("a.example:b:1", "a.example"),
+        ("::1", "::1"),
+        ("a.example:b:1", "a.example:b:1"),  # nobody's name
+        ("127.0.0.1:80@a.example", "127.0.0.1:80@a.example"),
         ("", ""),
     ],
 )

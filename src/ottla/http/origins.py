@@ -30,10 +30,17 @@ def is_address(host: str) -> bool:
 
 
 def host_of(headers: Mapping[str, str]) -> str:
-    """Return the name or address in `Host`, without port and brackets, in small letters; empty where there is none."""
+    """Return the name or address in `Host`, without port and brackets, in small letters; empty where there is none.
+
+    What has no number for its port is returned whole, and is nobody's name.
+    """
     text = headers.get("Host", "")
-    name = text[1:].partition("]")[0] if text.startswith("[") else text.partition(":")[0]
-    return name.lower()
+    if text.startswith("["):
+        name, _, rest = text[1:].partition("]")
+        port = rest.removeprefix(":")
+    else:
+        name, _, port = text.partition(":")
+    return (name if not port or port.isdigit() else text).lower()
 
 
 def is_of_another_page(headers: Mapping[str, str]) -> bool:

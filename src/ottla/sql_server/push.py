@@ -21,7 +21,7 @@ from ottla.sql.types import SqlType, backticked
 from ottla.sql_server.errors import PUSH_LIMIT, StatementError
 from ottla.sql_server.processing_log import ProcessingLog, log_of
 from ottla.sql_server.reading import Learn, TopicReader
-from ottla.sql_server.session_properties import of_streams
+from ottla.sql_server.session_properties import allowed, of_streams
 from ottla.sql_server.settings import ServerSettings
 from ottla.sql_server.turns import TURN_SECONDS_MAX
 from ottla.streams import Record
@@ -100,7 +100,7 @@ class Pushing:
         found = PushQuery(id_, text, tuple(each.name for each in columns), tuple(each.type for each in columns))
         told = ProcessingLog(id_, log_of(self._settings, {each.topic for each in plan.sources}))
         task = OneTask(plan, told)
-        where = of_streams(session).get(RESET) or self._settings.streams.get(RESET, "latest")
+        where = of_streams(allowed(session)).get(RESET) or self._settings.streams.get(RESET, "latest")
         self.queries[id_] = found
         return found, self._rows(found, task, where, query.limit)
 

@@ -139,6 +139,8 @@ def _answer_later(
         keys.append(partition.key)
     # it ends when a partition gets another leader, or at its deadline
     services.purgatory.add_produce(wait, tuple(keys))
+    if not all(partition.replica.is_leader for partition in partitions):  # one has another leader since it was asked
+        services.purgatory.finish(wait)
     return deferred
 
 
