@@ -13,7 +13,7 @@ import pytest
 from ottla.admin import RestError, Worker
 from ottla.cli.sql_shell.client import ServerError, SqlClient
 from ottla.connect.rest.forwarding import forwarding
-from ottla.http import Asker, AskError, HttpError, Reply
+from ottla.http import Asker, AskError, HttpError, Reply, asking
 from ottla.sql_server.outside import Outside, OutsideError
 from tests.hostile.services import MODES, hostile_server
 
@@ -92,6 +92,21 @@ def test_a_server_that_lies_is_an_error_in_words_and_gets_nobody_elses_login(
     assert 0 < len(str(refused.value)) < 12_000 and "s3cret" not in str(refused.value)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert (after - before) * 1024 < MEMORY_BYTES_MAX
+
+
+def test_who_accepts_and_shakes_no_hands_was_sent_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "CONNECT_SECONDS_MAX", 0.1)
+
+    async def ask(url: str) -> None:
+        asker = Asker(60.0)
+        try:
+            await asker.ask("DELETE", url)
+        finally:
+            await asker.close()
+
+    with hostile_server("silent") as server, pytest.raises(AskError) as refused:
+        asyncio.run(ask(server.url.replace("http:", "https:")))
+    assert refused.value.is_unreached and "no connection within 0.1 s" in str(refused.value)
 
 
 @pytest.mark.parametrize("mode", ["silent", "drip-head", "drip-body", "endless", "endless-head", "cut", "garbage"])

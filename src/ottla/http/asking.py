@@ -61,6 +61,7 @@ class Asker:
 
     def __init__(self, seconds_max: float, *, bytes_max: int = ANSWER_BYTES_MAX) -> None:
         self._seconds_max, self._bytes_max = seconds_max, bytes_max
+        self._connect_seconds_max = min(CONNECT_SECONDS_MAX, seconds_max)
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -91,7 +92,9 @@ class Asker:
                 self._opened().request(method, url, allow_redirects=False, ssl=tls, **given) as answer,
             ):
                 body = await self._body(answer)
-                return WebAnswer(answer.status, body, answer.headers.get("Content-Type", ""), dict(answer.headers))
+                return WebAnswer(answer.status, body, answer.headers.get("Content-Type", ""), answer.headers)
+        except aiohttp.ConnectionTimeoutError as error:  # a TimeoutError, too
+            raise AskError(f"no connection within {self._connect_seconds_max:g} s", is_unreached=True) from error
         except TimeoutError as error:
             raise AskError(f"no whole answer within {self._seconds_max:g} s") from error
         except aiohttp.ClientConnectorError as error:
@@ -110,7 +113,7 @@ class Asker:
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
-            limit = aiohttp.ClientTimeout(total=self._seconds_max, connect=min(CONNECT_SECONDS_MAX, self._seconds_max))
+            limit = aiohttp.ClientTimeout(total=self._seconds_max, connect=self._connect_seconds_max)
             self._session = aiohttp.ClientSession(
                 timeout=limit, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
             )
