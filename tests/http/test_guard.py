@@ -187,6 +187,26 @@ def test_a_route_has_bounds_of_its_own() -> None:
     run(test)
 
 
+def test_a_route_may_have_more_time_than_others() -> None:
+    async def longer(request: Request) -> Reply:
+        await asyncio.wait({asyncio.create_task(asyncio.Event().wait())}, timeout=0.05)
+        return json_reply({})
+
+    async def test() -> None:
+        routes = [Route("POST", f"/{s:g}", longer, Who.ANYONE, seconds_max=s or None) for s in (0, 30)]
+        server = HttpServer(routes, Guard(everybody, None), request_seconds_max=0.01)
+        url = f"http://127.0.0.1:{await server.listen('127.0.0.1', 0)}"
+        try:
+            async with aiohttp.ClientSession() as session:
+                for path, found in (("0", 504), ("30", 200)):
+                    async with session.post(f"{url}/{path}") as answer:
+                        assert answer.status == found
+        finally:
+            await server.close()
+
+    run(test)
+
+
 def test_any_name_is_safe_behind_a_login_or_tls_unless_names_are_listed() -> None:
     assert known_hosts([], is_protected=True) is None and known_hosts([], ["*"], is_protected=False) is None
     assert "a.example" in (known_hosts([], ["A.example"], is_protected=True) or ())

@@ -241,15 +241,11 @@ class HttpServer:
             if encoding.strip().lower() != "identity":
                 text = f"A body is taken as it is: Content-Encoding {encoding:.40} is not unpacked here"
                 raise HttpError(415, text)
-            async with asyncio.timeout(self._seconds_max):
-                return await handler(request)
+            return await handler(request)
         except HttpError as error:
             found = error
         except web.HTTPException as error:
             found = HttpError(error.status, f"{error.reason}: {request.method:.20} {request.path:.{PATH_SHOWN}}")
-        except TimeoutError:
-            text = f"{request.method:.20} {request.path:.{PATH_SHOWN}} took longer than {self._seconds_max:g} s"
-            found = HttpError(504, text)
         except OttlaError as error:
             found = HttpError(500, str(error))
         except Exception:  # our own mistake: it is said, and costs this answer only
@@ -268,8 +264,13 @@ class HttpServer:
             self.guard.check_body(request, route.takes)
             if route.body_bytes_max is not None:
                 request = request.clone(client_max_size=route.body_bytes_max)
-            async with asyncio.timeout(route.seconds_max):
-                reply = await route.handle(request)
+            seconds_max = self._seconds_max if route.seconds_max is None else route.seconds_max
+            try:
+                async with asyncio.timeout(seconds_max):
+                    reply = await route.handle(request)
+            except TimeoutError as error:
+                text = f"{request.method:.20} {request.path:.{PATH_SHOWN}} took longer than {seconds_max:g} s"
+                raise HttpError(504, text) from error
             return _Streaming(reply) if isinstance(reply, StreamedReply) else _response(reply)
 
         return answer
