@@ -178,7 +178,7 @@ class Door:
             self._silent[other] = arrival
 
     def gone(self, protocol: object) -> None:
-        """Called when a connection is known to have ended; others are found to have."""
+        """Called when a connection has ended, or is no longer the door's to bound; that others have ended is found out."""
         arrival = self._taken(protocol)
         if arrival is not None:
             self._forget(arrival)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -106,6 +107,29 @@ def test_a_flood_without_proof_pushes_out_itself_and_a_task_comes_in(is_encrypte
                 writer.close()
 
     run(story)
+
+
+def test_tasks_are_as_many_as_there_are_whatever_the_bound_of_strangers() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    count = 80
+
+    async def story() -> None:
+        async with control() as server:
+            for number in range(count):
+                attempt = server.expect(Nobody(), Spec(str(number)))
+                port = await asyncio.to_thread(RemotePort, attempt.dial, read_spec=lambda told: told["text"])
+                ports.append(port)
+                await asyncio.to_thread(port.confirm)
+            assert server.unproved == 0
+
+    ports: list[RemotePort[str]] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4 * count, soft), hard))  # of which the door has one in four
+    try:
+        run(story)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for each in ports:
+            each.close()
 
 
 def test_a_proof_is_good_for_one_challenge_and_one_side() -> None:

@@ -173,13 +173,15 @@ class ControlServer:
         assert self._door is not None
         try:
             attempt = await self._claimed(reader, writer)
-            if attempt is not None:
-                self._door.asked(arrival)
-                await self._listen(attempt, reader)
+            if attempt is None:
+                writer.transport.abort()  # a stranger is not waited for, as the end of TLS would be
+                return
+            self._door.gone(arrival)  # tasks are as many as there are: the door's bounds are for strangers
+            await self._listen(attempt, reader)
         except (OSError, EOFError, ValueError, KeyError) as error:
             log.debug("a connection to the control channel ended: %r", error)
         finally:
-            self._door.asked(arrival)
+            self._door.gone(arrival)
             writer.close()
 
     async def _claimed(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Attempt[Any] | None:
