@@ -109,6 +109,13 @@ def test_who_accepts_and_shakes_no_hands_was_sent_nothing(monkeypatch: pytest.Mo
     assert refused.value.is_unreached and "no connection within 0.1 s" in str(refused.value)
 
 
+def test_what_goes_wrong_is_said_without_the_path_that_may_be_a_secret() -> None:
+    with hostile_server("garbage") as server, pytest.raises(AskError) as refused:
+        _asker(f"{server.url}/hook/h\N{LATIN SMALL LETTER O WITH DIAERESIS}k?key=s3cret")
+    assert server.asked and "not HTTP" in str(refused.value)
+    assert "hook" not in str(refused.value) and "s3cret" not in str(refused.value)
+
+
 @pytest.mark.parametrize("mode", ["silent", "drip-head", "drip-body", "endless", "endless-head", "cut", "garbage"])
 def test_a_worker_that_lies_to_another_is_an_error_of_that_request(mode: str) -> None:
     with hostile_server(mode) as server, pytest.raises(HttpError) as refused:

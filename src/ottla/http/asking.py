@@ -100,7 +100,7 @@ class Asker:
         except aiohttp.ClientConnectorError as error:
             raise AskError(str(error), is_unreached=True) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise AskError(str(error) or type(error).__name__) from error
+            raise AskError(_words(error)) from error
 
     async def _body(self, answer: aiohttp.ClientResponse) -> bytes:
         parts, size = [], 0
@@ -118,3 +118,12 @@ class Asker:
                 timeout=limit, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
             )
         return self._session
+
+
+def _words(error: Exception) -> str:
+    """Return what went wrong without the address: a webhook's path is a secret."""
+    if isinstance(error, aiohttp.InvalidURL):
+        return "the address is invalid"
+    if isinstance(error, aiohttp.ClientResponseError):
+        return f"the answer is not HTTP: {error.message}"
+    return str(error) or type(error).__name__
