@@ -62,6 +62,10 @@ class World:
         self.applications = {APPLICATION: OnHost(plan, ConsumerGroupMetadata(APPLICATION, "", -1))}
         self.lane, self.other = (Lane("service", host, plan, self, self.applications) for host in (0, 1))
         self.tasks = [asyncio.create_task(each.run()) for each in (self.lane, self.other)]
+        self.next = self.other
+        """The lane that begins anew what has failed."""
+        self.forgotten: dict[str, OnHost] = {}
+        """Applications that are there again once the lane goes back."""
         self.running: list[StreamsWork] = []
         self.released: list[StreamsWork] = []
         self.failed: list[StreamsWork] = []
@@ -78,10 +82,11 @@ class World:
     def on_failed(self, application: str, works: Iterable[StreamsWork], details: str) -> None:
         """Do as a driver does that begins a failed application anew."""
         self.failed += works
-        self.other.assign([FIRST])
+        self.next.assign([FIRST])
 
     async def confirm(self) -> None:
         """See `LaneListener`."""
+        self.applications.update(self.forgotten)
 
     async def end(self) -> None:
         """Have both lanes commit and end."""
@@ -178,6 +183,26 @@ def test_a_work_that_has_failed_is_not_released_before_the_commit_that_has_its_p
             world.gate.open()
             await until_async(lambda: FIRST in world.released and world.running == [FIRST, FIRST])
             assert await world.position() == 2
+
+    run(test)
+
+
+def test_a_work_that_has_failed_and_begins_anew_here_is_not_released_for_an_order_before_that(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world_of(tmp_path, "at_least_once") as world:
+            world.next = world.lane
+            world.gate.shut_for(int(ApiKey.PRODUCE), WRITER)
+            await world.feed(b"a", b"b")
+            await until_async(lambda: world.gate.waiting > 0)
+            world.lane.assign([UNKNOWN])
+            await until_async(lambda: not world.lane.works and not world.lane.restoring)
+            assert world.failed == []
+            world.lane.revoke([FIRST])
+            world.forgotten[APPLICATION] = world.applications.pop(APPLICATION)  # its offsets cannot be stored
+            world.gate.open()
+            await until_async(lambda: world.running == [FIRST, FIRST])
+            await until_async(lambda: world.lane.works[FIRST].offsets_committed == {IN: 2})
+            assert FIRST in world.failed and world.released == []
 
     run(test)
 

@@ -193,6 +193,7 @@ class Lane:
         """Take works on: each is restored beside those that run."""
         for name in works:
             if name not in self.works and name not in self._restoring:
+                self._leaving.discard(name)  # taken away before it had failed: that order is done
                 followed = self._stop_following(name)
                 task = asyncio.get_running_loop().create_task(self._take_on(name, followed), name=f"restore {name}")
                 self._restoring[name] = task
