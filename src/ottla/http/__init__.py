@@ -14,7 +14,7 @@ from ottla.http.door import Door
 from ottla.http.guard import FORM, JSON, BodyTypeError, Guard, Who, everybody, how_open, known_hosts
 from ottla.http.https import asking_context, serving_context
 from ottla.http.instances import LoginsTo, logins_to
-from ottla.http.origins import host_of, is_address, is_loopback, is_of_another_page
+from ottla.http.origins import host_of, is_loopback, is_of_another_page
 from ottla.http.replies import HttpError, Reply, StreamedReply, json_reply, text_reply
 from ottla.http.server import HttpServer, Request, RequestKey, Route, SocketRoute
 from ottla.http.sockets import Socket
@@ -45,7 +45,6 @@ __all__ = [
     "everybody",
     "host_of",
     "how_open",
-    "is_address",
     "is_loopback",
     "is_of_another_page",
     "json_reply",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from ottla.http import (
@@ -108,7 +108,7 @@ class Dialect:
     """Whether each path is there with a slash at its end, too, as JAX-RS has it."""
     tells_methods: bool = False
     """Whether OPTIONS is answered with the methods of a path."""
-    strangers: Who | None = field(default=None)
+    strangers: Who | None = None
     """Who is told that there is no such address or method (404, 405); None: the server tells everybody."""
 
 
@@ -142,17 +142,14 @@ def routes_of(
     known: dict[str, set[str]] = {}
     for route in routes:
         known.setdefault(route.path, set()).add(route.method)
-    who = dialect.strangers
     if dialect.tells_methods:
         routes += [
             Route("OPTIONS", path, wrap(_options(known[path])), Who.LOGGED_IN, dialect.content_types)
             for path in sorted(known)
         ]
-    if who is not None:
-        no_method, nothing = (
-            wrap(_refusal(405, "HTTP 405 Method Not Allowed")),
-            wrap(_refusal(404, "HTTP 404 Not Found")),
-        )
+    if (who := dialect.strangers) is not None:
+        no_method = wrap(_refusal(405, "HTTP 405 Method Not Allowed"))
+        nothing = wrap(_refusal(404, "HTTP 404 Not Found"))
         routes += [Route("*", path, no_method, who, takes=("*/*",)) for path in sorted(known)]
         routes.append(Route("*", "/{rest:.*}", nothing, who, takes=("*/*",)))
     return [replace(each, path=prefix + each.path) for each in routes] if prefix else routes
