@@ -77,10 +77,10 @@ def _metadata(context: RequestContext[MetadataParts], request: MetadataRequest) 
 def _kept(
     context: RequestContext[MetadataParts], request: MetadataRequest, image: Image, asked: Hashable
 ) -> Generator[None, None, MetadataResponse | Encoded]:
-    """Answer, and keep the answer where nothing is missing in it."""
+    """Answer, and keep the answer where nothing is missing in it, and the image has not changed in a pause."""
     missing: list[str] = []
     response = yield from _made(context, request, image, missing)
-    if missing:
+    if missing or image is not context.services.image:
         return response
     frame = encode_response(response, context.api_key, context.api_version, context.correlation_id)
     return context.services.metadata_answers.keep(image, asked, frame, context.correlation_id)
