@@ -77,7 +77,8 @@ def test_an_answer_that_is_older_than_the_image_pushes_out_no_newer_one(
             older = ask(12)
             await client.create("b")
             await reply_of(ask(13))
-            assert [each.name for each in (await reply_of(older)).topics] == ["a"]
+            found: Any = await reply_of(older)
+            assert [each.name for each in found.topics] == ["a"]
             assert isinstance(ask(13), Encoded)
 
     run(test)
