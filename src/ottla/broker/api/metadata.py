@@ -68,10 +68,10 @@ def _metadata(context: RequestContext[MetadataParts], request: MetadataRequest) 
     services = context.services
     image = services.image
     if not _is_short(request):
-        return now_or_in_slices(_made(context, request, image))
+        return now_or_in_slices(context, _made(context, request, image))
     asked = _question(context, request)
     found = services.metadata_answers.find(image, asked, context.correlation_id)
-    return now_or_in_slices(_kept(context, request, image, asked)) if found is None else found
+    return now_or_in_slices(context, _kept(context, request, image, asked)) if found is None else found
 
 
 def _kept(
