@@ -56,6 +56,8 @@ def test_no_other_key_of_kafka_is_hidden_whole(table: dict[str, object]) -> None
     "name",
     [
         *(
+            "mail.smtp.pass",
+            "http.accessToken",
             "basic.auth.user.info",
             "schema.registry.basic.auth.user.info",
             "connection.password",

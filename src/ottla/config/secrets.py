@@ -30,7 +30,8 @@ _DECLARED = frozenset(
     if key.type is ConfigType.PASSWORD
 )
 _SECRET_NAME = re.compile(
-    r"password|passwd|passphrase|passwort|(?:^|[._-])pwd|secret|credential|jaas|user[._-]?info|(?:^|[._-])token"
+    r"password|passwd|passphrase|passwort|(?:^|[._-])pwd|(?:^|[._-])pass$|secret|credential|jaas|user[._-]?info"
+    r"|(?:^|[._-]|access|api|auth|bearer|refresh|sas|session)token"
     r"|api[._-]?key|access[._-]?key|private[._-]?key|keystore[._-]?key|encryption[._-]?key|authorization",
     re.IGNORECASE,
 )
