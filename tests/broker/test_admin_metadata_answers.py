@@ -1,11 +1,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from ottla.broker.api import metadata
 from ottla.broker.metadata_answers import BYTES_MAX, MetadataAnswers
+from ottla.broker.requests import slices
+from ottla.broker.requests.answers import Encoded, reply_of
+from ottla.broker.requests.connected import Connected
+from ottla.broker.requests.handler import RequestContext
 from ottla.metadata import EMPTY_IMAGE, Image
 from ottla.wire.messages.metadata import MetadataRequest
-from tests.broker.node_client import run, running_node
+from tests.broker.node_client import parts, run, running_node
 
 
 def frame(body: bytes, correlation_id: int) -> bytes:
@@ -49,5 +57,28 @@ def test_clients_see_every_change_at_once(tmp_path: Path) -> None:
                     answer = await client.ask(MetadataRequest(topics=None))
                     seen.append(sorted(each.name for each in answer.topics))
             assert seen == [["a"], ["a"], ["a", "b"], ["a", "b"], ["a", "b", "c"], ["a", "b", "c"]]
+
+    run(test)
+
+
+def test_an_answer_that_is_older_than_the_image_pushes_out_no_newer_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+
+            def ask(version: int) -> Any:
+                connected = Connected(listener=client.node.listeners[0].name, client_host="192.0.2.1")
+                context: RequestContext[Any] = RequestContext(parts(client.node), connected, 3, version, 1, "test")
+                return metadata.HANDLER.handle(context, MetadataRequest(topics=None))
+
+            await client.create("a")
+            monkeypatch.setattr(slices, "SLICE_STEPS", 1)
+            older = ask(12)
+            await client.create("b")
+            await reply_of(ask(13))
+            found: Any = await reply_of(older)
+            assert [each.name for each in found.topics] == ["a"]
+            assert isinstance(ask(13), Encoded)
 
     run(test)

@@ -64,6 +64,7 @@ class World:
         *,
         memory_bytes_max: int = 1 << 30,
         room: int | None = None,
+        throttle_ms: Callable[[str], int] = lambda host: 0,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.memory = AnswerMemory(self.loop, memory_bytes_max)
@@ -81,7 +82,7 @@ class World:
             ),
         )
         self.settings = BrokerConfig.load(config).settings
-        self.limits = ConnectionLimits(self.loop, lambda: self.settings, room=room)
+        self.limits = ConnectionLimits(self.loop, lambda: self.settings, throttle_ms, room=room)
         self.router = Router(services, handlers, self.limits)
         self.buffer = ReceiveBuffer()
         self.contexts = contexts() if Transports.is_secured else None

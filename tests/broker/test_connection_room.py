@@ -42,6 +42,27 @@ def test_a_flood_that_says_nothing_pushes_out_itself_and_nobody_who_asks() -> No
     run(test)
 
 
+def test_who_comes_too_fast_pushes_out_itself_and_nobody_who_is_idle() -> None:
+    async def test() -> None:
+        throttle_ms = [0]
+        handlers = [handler(METADATA, echo)]
+        async with World(handlers, room=ROOM, throttle_ms=lambda host: throttle_ms[0]).listening() as world:
+            clients = [await world.open() for _ in range(ROOM // 2)]
+            for each in clients:
+                each.ask(METADATA, 1, b"once")
+                assert await each.answer() == (1, b"once")
+            throttle_ms[0] = 60_000
+            flood = [await world.open() for _ in range(5 * ROOM)]
+            await until_async(lambda: world.limits.pushed_out >= 4 * ROOM)
+            for each in clients:
+                each.ask(METADATA, 2, b"again")
+                assert await each.answer() == (2, b"again")
+            for each in flood:
+                each.writer.close()
+
+    run(test)
+
+
 def test_of_those_that_have_asked_the_idle_ones_make_room_and_the_busy_stay() -> None:
     async def test() -> None:
         waiting: list[tuple[RequestContext[Any], Deferred[Encoded]]] = []

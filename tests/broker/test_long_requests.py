@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from ottla.base import ErrorCode
+from ottla.base import ErrorCode, Millis
+from ottla.broker import SystemClock
+from ottla.broker.api.produce import PARTITIONS_PER_STEP
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
@@ -75,3 +79,35 @@ def test_long_answers_that_are_made_in_slices_are_whole_and_in_order(tmp_path: P
     assert [each.error_code for each in answer.topics] == [0] + [3] * MANY
     assert [each.name for each in produced.responses] == names
     assert [each.partition_responses[0].error_code for each in produced.responses] == [0] + [3] * MANY
+
+
+class _TurnsClock(SystemClock):
+    """Counts how often it is asked in each turn of the loop: a Produce asks it once for each topic or slice of one."""
+
+    def __init__(self) -> None:
+        self.turn = 0
+        self.asked: Counter[int] = Counter()
+
+    def now_ms(self) -> Millis:
+        self.asked[self.turn] += 1
+        return super().now_ms()
+
+    async def count(self) -> None:
+        while True:
+            await asyncio.sleep(0)
+            self.turn += 1
+
+
+def test_of_many_topics_with_partitions_of_less_than_a_slice_only_a_few_are_produced_to_at_once(tmp_path: Path) -> None:
+    async def test() -> None:
+        clock = _TurnsClock()
+        async with running_node(tmp_path, "auto.create.topics.enable=false", clock=clock) as client:
+            data = [PartitionProduceData(index=at, records=None) for at in range(PARTITIONS_PER_STEP - 1)]
+            topics = [TopicProduceData(name=f"n{at}", partition_data=data) for at in range(PARTITIONS_PER_STEP)]
+            turns = asyncio.create_task(clock.count())
+            answer = await client.ask(ProduceRequest(acks=1, timeout_ms=10_000, topic_data=topics), 12)
+            turns.cancel()
+            assert [len(each.partition_responses) for each in answer.responses] == [len(data)] * len(topics)
+            assert max(clock.asked.values()) < 10
+
+    run(test)

@@ -71,6 +71,16 @@ def test_its_secret_is_its_users_alone_and_stands_in_no_argument(tmp_path: Path)
     assert shards_of(BrokerConfig.load(text), 2) == shards, "the next start has the same"
 
 
+def test_the_folder_that_shards_agree_in_is_as_open_as_the_umask_says(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        shards_of(BrokerConfig.load(f"log.dirs={tmp_path / 'above' / 'data'}\n{LOGIN}"), 2)
+    finally:
+        os.umask(before)
+    modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in (tmp_path / "above").rglob("*")}
+    assert modes == {"data": 0o750, SECRET_FILE: 0o600, SHARDS_FILE: 0o600}
+
+
 def test_a_folder_of_shards_from_before_goes_on_with_its_port_and_cluster(tmp_path: Path) -> None:
     (tmp_path / SHARDS_FILE).write_text('{"cluster_id": "AAAAAAAAAAAAAAAAAAAAAA", "controller_port": "9777"}\n')
     shards = shards_of(BrokerConfig.load(f"log.dirs={tmp_path}\n{LOGIN}"), 2)

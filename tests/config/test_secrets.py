@@ -56,6 +56,8 @@ def test_no_other_key_of_kafka_is_hidden_whole(table: dict[str, object]) -> None
     "name",
     [
         *(
+            "mail.smtp.pass",
+            "http.accessToken",
             "basic.auth.user.info",
             "schema.registry.basic.auth.user.info",
             "connection.password",
@@ -151,6 +153,12 @@ def test_of_a_trace_only_the_secrets_are_hidden() -> None:
         hidden_text(text)
         == "it failed\n[hidden]\nsasl [hidden] and basic authentication of jdbc:x://me:[hidden]@h/ is over"
     )
+
+
+@pytest.mark.parametrize("end", ["\n-----END RSA PRIVATE KEY-----", ""])
+def test_of_an_encrypted_key_with_headers_nothing_is_told(end: str) -> None:
+    head = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,8A1B\n\nMIIE"
+    assert hidden_text(f"it failed {head}{end}") == f"it failed {HIDDEN}"
 
 
 def test_a_broker_does_not_tell_a_login_in_an_address() -> None:

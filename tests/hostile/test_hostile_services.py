@@ -5,17 +5,23 @@ from __future__ import annotations
 import ast
 import asyncio
 import resource
+import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from urllib.request import Request
 
 import pytest
 
 from ottla.admin import RestError, Worker
 from ottla.cli.sql_shell.client import ServerError, SqlClient
+from ottla.client import bounded, web_answer
 from ottla.connect.rest.forwarding import forwarding
 from ottla.http import Asker, AskError, HttpError, Reply, asking
 from ottla.sql_server.outside import Outside, OutsideError
 from tests.hostile.services import MODES, hostile_server
+from tests.waiting import until
 
 SOURCE = Path(__file__).parents[2] / "src" / "ottla"
 OPENERS = {
@@ -146,3 +152,18 @@ def test_http_is_opened_in_the_places_that_are_bounded_and_in_no_other() -> None
                 if name in found and (is_module or name not in ("requests", "httpx")):
                     found[name].add(path.relative_to(SOURCE).as_posix())
     assert found == OPENERS
+
+
+def test_a_connection_that_comes_after_the_time_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each address of a name may take as long as a whole answer: the cut is over before there is anything to cut."""
+    lookup = socket.getaddrinfo
+
+    def late(*args: Any, **kwargs: Any) -> Any:
+        until(lambda: not any(isinstance(each, threading.Timer) for each in threading.enumerate()), "the cut")
+        return lookup(*args, **kwargs)
+
+    with hostile_server("drip-body") as server:
+        monkeypatch.setattr(socket, "getaddrinfo", late)
+        with pytest.raises(TimeoutError), web_answer(Request(server.url), answer_s=0.2, total_s=0.2) as answer:
+            bounded(answer)
+        assert not server.asked

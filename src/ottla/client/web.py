@@ -35,14 +35,14 @@ def web_answer(
     import urllib.request
 
     sockets: list[socket.socket] = []
+    cut = threading.Event()
     opener = urllib.request.OpenerDirector()
     for each in (
         *(urllib.request.ProxyHandler(), urllib.request.UnknownHandler(), urllib.request.HTTPDefaultErrorHandler()),
-        *(urllib.request.HTTPErrorProcessor(), *_handlers(sockets, context)),
+        *(urllib.request.HTTPErrorProcessor(), *_handlers(sockets, cut, context)),
     ):
         opener.add_handler(each)
     limit = total_s if total_s is not None else answer_s
-    cut = threading.Event()
     timer = None if limit is None else threading.Timer(limit, _cut, (sockets, cut))
     if timer is not None:
         timer.daemon = True
@@ -67,19 +67,25 @@ def web_answer(
             timer.cancel()
 
 
-def _handlers(sockets: list[socket.socket], context: ssl.SSLContext | None) -> tuple[Any, Any]:
-    """Return what opens http and https, and tells which sockets it has opened."""
+def _handlers(sockets: list[socket.socket], cut: threading.Event, context: ssl.SSLContext | None) -> tuple[Any, Any]:
+    """Return what opens http and https, and tells which sockets it has opened; none is used after the cut."""
     import urllib.request
+
+    def opened(connected: socket.socket) -> None:
+        sockets.append(connected)
+        if cut.is_set():
+            connected.close()
+            raise TimeoutError("the connection came too late")
 
     class Plain(http.client.HTTPConnection):
         def connect(self) -> None:
             super().connect()
-            sockets.append(self.sock)
+            opened(self.sock)
 
     class Secure(http.client.HTTPSConnection):
         def connect(self) -> None:
             super().connect()
-            sockets.append(self.sock)
+            opened(self.sock)
 
     class PlainHandler(urllib.request.HTTPHandler):
         def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:

@@ -30,7 +30,8 @@ _DECLARED = frozenset(
     if key.type is ConfigType.PASSWORD
 )
 _SECRET_NAME = re.compile(
-    r"password|passwd|passphrase|passwort|(?:^|[._-])pwd|secret|credential|jaas|user[._-]?info|(?:^|[._-])token"
+    r"password|passwd|passphrase|passwort|(?:^|[._-])pwd|(?:^|[._-])pass$|secret|credential|jaas|user[._-]?info"
+    r"|(?:^|[._-]|access|api|auth|bearer|refresh|sas|session)token"
     r"|api[._-]?key|access[._-]?key|private[._-]?key|keystore[._-]?key|encryption[._-]?key|authorization",
     re.IGNORECASE,
 )
@@ -60,7 +61,7 @@ _HEADER = re.compile(
     re.IGNORECASE,
 )
 _SCHEME = re.compile(r"(\b(?:[Bb]earer|[Bb]asic)\s{1,3})(?=[a-z._~+/-]{0,200}[A-Z0-9=])([A-Za-z0-9._~+/=-]{8,})")
-_PEM = re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]*(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?")
+_PEM = re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)")
 _JAAS = re.compile(r"[\w.]{0,200}LoginModule\s{1,20}(?:required|requisite|sufficient|optional)\b[^;]*;?")
 _TOKEN = re.compile(r"\beyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{4,4000}\.[A-Za-z0-9_-]*")
 _THIN = re.compile(r"(:(?:thin|oci8?):[^/@\s]{1,200}/)([^@\s]{1,500})(?=@)", re.IGNORECASE)

@@ -116,7 +116,7 @@ def check_new_credential(name: str, mechanism_code: int, iterations: int) -> Scr
     return mechanism
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class ScramKind:
     """What the first answer of an exchange shows of a credential."""
 

@@ -29,7 +29,7 @@ def consumer_group_describe(context: RequestContext[GroupParts], request: Consum
     """Describe each group by itself, and once where it is named again: a description is much longer than a name."""
     if not is_enabled(context):
         return refuse(request, KafkaError(ErrorCode.UNSUPPORTED_VERSION, "The consumer group protocol is not enabled"))
-    return now_or_in_slices(_describe_all(context, request))
+    return now_or_in_slices(context, _describe_all(context, request))
 
 
 def _describe_all(

@@ -20,7 +20,7 @@ __all__ = ["HANDLER"]
 
 def delete_groups(context: RequestContext[GroupParts], request: DeleteGroupsRequest) -> Answer:
     """Delete each group by itself; answer when all of that is committed."""
-    return now_or_in_slices(_delete_all(context, request))
+    return now_or_in_slices(context, _delete_all(context, request))
 
 
 def _delete_all(context: RequestContext[GroupParts], request: DeleteGroupsRequest) -> Generator[None, None, Answer]:

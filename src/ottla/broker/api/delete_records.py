@@ -48,7 +48,7 @@ class _Deletion:
 
 def delete_records(context: RequestContext[LogParts], request: DeleteRecordsRequest) -> Answer:
     """Delete what each partition is asked to, each by itself, and answer when their copies have."""
-    return now_or_in_slices(_delete_all(context, request))
+    return now_or_in_slices(context, _delete_all(context, request))
 
 
 def _delete_all(context: RequestContext[LogParts], request: DeleteRecordsRequest) -> Generator[None, None, Answer]:

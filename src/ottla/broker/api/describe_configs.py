@@ -63,7 +63,7 @@ class _Describer:
 
 def describe_configs(context: RequestContext[MetadataParts], request: DescribeConfigsRequest) -> Answer:
     """Describe each resource by itself, and once where it is named again with the same keys."""
-    return now_or_in_slices(_describe_all(context, request))
+    return now_or_in_slices(context, _describe_all(context, request))
 
 
 def _describe_all(

@@ -20,7 +20,7 @@ __all__ = ["HANDLER"]
 
 def describe_groups(context: RequestContext[GroupParts], request: DescribeGroupsRequest) -> Answer:
     """Describe each group by itself, and once where it is named again: a description is much longer than a name."""
-    return now_or_in_slices(_describe_all(context, request))
+    return now_or_in_slices(context, _describe_all(context, request))
 
 
 def _describe_all(

@@ -25,7 +25,7 @@ __all__ = ["HANDLER"]
 
 def describe_producers(context: RequestContext[LogParts], request: DescribeProducersRequest) -> Answer:
     """Answer for each partition by itself, from its leader, and once where it is named again: it may have many writers."""
-    return now_or_in_slices(_answer_all(context, request))
+    return now_or_in_slices(context, _answer_all(context, request))
 
 
 def _answer_all(

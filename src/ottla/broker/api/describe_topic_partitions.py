@@ -28,7 +28,7 @@ def describe_topic_partitions(
     context: RequestContext[MetadataParts], request: DescribeTopicPartitionsRequest
 ) -> Answer:
     """Describe topics by name in order, from the cursor on, until the page is full."""
-    return now_or_in_slices(_page(context, request))
+    return now_or_in_slices(context, _page(context, request))
 
 
 def _page(

@@ -22,7 +22,7 @@ __all__ = ["HANDLER"]
 
 def describe_transactions(context: RequestContext[TransactionParts], request: DescribeTransactionsRequest) -> Answer:
     """Answer for each transactional id by itself."""
-    return now_or_in_slices(_answer_all(context, request))
+    return now_or_in_slices(context, _answer_all(context, request))
 
 
 def _answer_all(

@@ -39,7 +39,7 @@ TEXTS = {
 def find_coordinator(context: RequestContext[MetadataParts], request: FindCoordinatorRequest) -> Answer:
     """Answer for every key, or for the one that earlier versions name."""
     if context.api_version >= BATCHED_FROM:
-        return now_or_in_slices(_answer_all(context, request))
+        return now_or_in_slices(context, _answer_all(context, request))
     found = _answer(context, request.key_type, request.key)
     return FindCoordinatorResponse(
         error_code=found.error_code,

@@ -68,19 +68,19 @@ def _metadata(context: RequestContext[MetadataParts], request: MetadataRequest) 
     services = context.services
     image = services.image
     if not _is_short(request):
-        return now_or_in_slices(_made(context, request, image))
+        return now_or_in_slices(context, _made(context, request, image))
     asked = _question(context, request)
     found = services.metadata_answers.find(image, asked, context.correlation_id)
-    return now_or_in_slices(_kept(context, request, image, asked)) if found is None else found
+    return now_or_in_slices(context, _kept(context, request, image, asked)) if found is None else found
 
 
 def _kept(
     context: RequestContext[MetadataParts], request: MetadataRequest, image: Image, asked: Hashable
 ) -> Generator[None, None, MetadataResponse | Encoded]:
-    """Answer, and keep the answer where nothing is missing in it."""
+    """Answer, and keep the answer where nothing is missing in it, and the image has not changed in a pause."""
     missing: list[str] = []
     response = yield from _made(context, request, image, missing)
-    if missing:
+    if missing or image is not context.services.image:
         return response
     frame = encode_response(response, context.api_key, context.api_version, context.correlation_id)
     return context.services.metadata_answers.keep(image, asked, frame, context.correlation_id)

@@ -32,7 +32,7 @@ def offset_commit(context: RequestContext[GroupParts], request: OffsetCommitRequ
     """Commit what may be committed; the other partitions are refused beside it."""
     if not context.allows(Operation.READ, Resource.GROUP, request.group_id):
         return groups.commit_refused(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    return now_or_in_slices(_sorted_out(context, request))
+    return now_or_in_slices(context, _sorted_out(context, request))
 
 
 def _sorted_out(context: RequestContext[GroupParts], request: OffsetCommitRequest) -> Generator[None, None, Answer]:

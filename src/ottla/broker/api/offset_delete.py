@@ -29,7 +29,7 @@ def offset_delete(context: RequestContext[GroupParts], request: OffsetDeleteRequ
         return refuse(request, KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     if not request.group_id:
         return refuse(request, KafkaError(ErrorCode.INVALID_GROUP_ID))
-    return now_or_in_slices(_sorted_out(context, request))
+    return now_or_in_slices(context, _sorted_out(context, request))
 
 
 def _sorted_out(context: RequestContext[GroupParts], request: OffsetDeleteRequest) -> Generator[None, None, Answer]:

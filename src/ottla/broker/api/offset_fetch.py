@@ -81,7 +81,7 @@ def _committed_count(group_id: str, state: ShardState) -> int:
 
 
 def _offset_fetch(context: RequestContext[GroupParts], request: OffsetFetchRequest) -> Answer:
-    return now_or_in_slices(_answer_all(context, request))
+    return now_or_in_slices(context, _answer_all(context, request))
 
 
 def _answer_all(

@@ -26,7 +26,7 @@ UNDEFINED = -1
 
 def offset_for_leader_epoch(context: RequestContext[LogParts], request: OffsetForLeaderEpochRequest) -> Answer:
     """Answer every partition by itself."""
-    return now_or_in_slices(_answer_all(context, request))
+    return now_or_in_slices(context, _answer_all(context, request))
 
 
 def _answer_all(

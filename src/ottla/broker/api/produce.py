@@ -66,6 +66,7 @@ ATTRIBUTES_LOW_BYTE: Final = 22
 PARTITIONS_AT_ONCE_MAX: Final = 512
 """Partitions of one request that are appended to without a pause: producers name far fewer, attackers more."""
 PARTITIONS_PER_STEP: Final = 64
+"""Partitions of a longer request after which others have their turn."""
 
 _Known = Mapping[TopicPartition, Admission]
 """Partitions of which it is known before the append why there is none, or with what of a transaction there is."""
@@ -106,19 +107,20 @@ async def _produce_in_slices(
     """The same for many partitions, between which others have their turn; each succeeds or fails by itself."""
     appended: list[Appended] = []
     responses = []
+    since_pause = 0
     for topic in request.topic_data:
         answers: list[ProducedPartition] = []
         responses.append(ProducedTopic(topic.name, topic.topic_id, answers))
-        for start in range(0, len(topic.partition_data), PARTITIONS_PER_STEP):
+        for start in range(0, len(topic.partition_data) or 1, PARTITIONS_PER_STEP):
             some = topic.partition_data[start : start + PARTITIONS_PER_STEP]
             asked = ProduceTopic(topic.name, topic.topic_id, some)
             part = _append_topic(context, request, asked, appended, known, unsound)
             responses[-1].name = part.name
             answers += part.partition_responses
-            if len(some) == PARTITIONS_PER_STEP:
+            since_pause += len(some) + 1  # a topic is work, too
+            if since_pause >= PARTITIONS_PER_STEP:
                 await asyncio.sleep(0)
-        if len(responses) % PARTITIONS_PER_STEP == 0:
-            await asyncio.sleep(0)
+                since_pause = 0
     return await reply_of(_answered(context, request, responses, appended))
 
 

@@ -45,7 +45,7 @@ def txn_offset_commit(context: RequestContext[TransactionParts], request: TxnOff
         return groups.commit_in_transaction_refused(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not context.allows(Operation.READ, Resource.GROUP, request.group_id):
         return groups.commit_in_transaction_refused(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    return now_or_in_slices(_sorted_out(context, request))
+    return now_or_in_slices(context, _sorted_out(context, request))
 
 
 def _sorted_out(

@@ -54,8 +54,8 @@ class ConnectionLimits:
     one against `max.connection.creation.rate`: what comes faster is served later, brokers' own connections excepted where
     they have a listener to themselves.
 
-    Beyond `room`, what the process's descriptors allow, those make room that have asked for nothing, the oldest first, and
-    then those that have been idle for longest.
+    Beyond `room`, what the process's descriptors allow, those make room that came too fast, then those that have asked for
+    nothing, the oldest first, and then those that have been idle for longest.
     """
 
     def __init__(
@@ -169,6 +169,10 @@ class ConnectionLimits:
         if now_s >= self._says_from_s:
             self._says_from_s = now_s + SAYS_AGAIN_S
             log.warning("%s connections are open, as many as there are descriptors for: silent and idle ones go", room)
+        refused = next(iter(self._refused), None)
+        if refused is not None:
+            self._push_out(refused)
+            return True
         while self._silent:
             silent, _ = self._silent.popitem(last=False)
             if silent.connected.listener == self._unlimited_listener and not of_broker:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator, Iterable
-from time import perf_counter
-from typing import TypeVar
+from time import perf_counter, perf_counter_ns
+from typing import Any, TypeVar
 
 from ottla.broker.requests.answers import Answer, Reply, reply_of
+from ottla.broker.requests.handler import RequestContext
 
 __all__ = ["Pauses", "at_once", "in_slices", "now_or_in_slices", "of_each"]
 
@@ -22,10 +23,13 @@ E = TypeVar("E")
 T = TypeVar("T")
 
 
-def now_or_in_slices(work: Generator[None, None, Answer]) -> Answer:
-    """Return the answer that a generator returns: at once where a slice is enough, as it is for what clients usually ask."""
+def now_or_in_slices(context: RequestContext[Any], work: Generator[None, None, Answer]) -> Answer:
+    """Return the answer that a generator returns: at once where a slice is enough, as it is for what clients usually ask.
+
+    The request is charged for the time of every slice.
+    """
     is_done, found = _slice(work)
-    return found if is_done else _rest(work)
+    return found if is_done else _rest(context, work)
 
 
 def at_once(work: Generator[None, None, T]) -> T:
@@ -47,9 +51,15 @@ async def in_slices(work: Generator[None, None, T]) -> T:
         await asyncio.sleep(0)
 
 
-async def _rest(work: Generator[None, None, Answer]) -> Reply:
-    await asyncio.sleep(0)
-    return await reply_of(await in_slices(work))
+async def _rest(context: RequestContext[Any], work: Generator[None, None, Answer]) -> Reply:
+    while True:
+        await asyncio.sleep(0)
+        started_ns = perf_counter_ns()
+        is_done, found = _slice(work)
+        if context.worked_ns >= 0:  # below, whoever answers charges until now
+            context.worked_ns += perf_counter_ns() - started_ns
+        if is_done:
+            return await reply_of(found)
 
 
 def _slice(work: Generator[None, None, T]) -> tuple[bool, T | None]:

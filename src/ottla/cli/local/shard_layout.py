@@ -219,7 +219,7 @@ def _agreed(config: BrokerConfig) -> dict[str, str]:
 
 def _write_whole(path: Path, text: str) -> None:
     """Write a file of this user's alone, so that it is there whole or not at all whenever this process ends."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.parent.mkdir(parents=True, exist_ok=True)  # the folder is as open as the umask says: data come into it
     new = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)

@@ -1,8 +1,7 @@
 """Logging in (SASL): both sides of PLAIN, SCRAM, OAUTHBEARER and GSSAPI, as state machines that take bytes and give bytes.
 
-Nothing here reads a socket, a file or a clock, but for the doors `key_reader` and `gss`; randomness, time, passwords and
-keys are arguments. What goes wrong is an
-`AuthenticationError`, whose message the peer may hear and whose reason it may not.
+Nothing here reads a socket, a file or a clock, except `key_reader` and `gss`; randomness, time, passwords and keys are
+arguments. What goes wrong is an `AuthenticationError`, whose message the peer may hear and whose reason it may not.
 """
 
 from ottla.security.sasl.assertions import ALGORITHMS, signed_assertion
