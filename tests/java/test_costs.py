@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import sys
+
 import pytest
 
 from ottla.java import PatternCostError, PatternError, Wildcards, compile_java, compile_re2
@@ -53,6 +56,13 @@ def test_a_large_pattern_over_a_large_text_is_refused_before_it_runs() -> None:
         known.search("a" * 1_000_000)
 
 
+def test_a_few_matches_that_take_long_each_have_one_limit_together() -> None:
+    known = compile_java("c[abc]*a[ab]{900}x|c")
+    letters = "".join(random.Random(1).choices("ab", k=100_000))
+    with pytest.raises(PatternCostError, match="to find all its matches"):
+        list(known.finditer("c" * 14 + letters))
+
+
 @pytest.mark.parametrize(
     ("pattern", "why"),
     [
@@ -70,6 +80,17 @@ def test_a_large_pattern_over_a_large_text_is_refused_before_it_runs() -> None:
 def test_what_is_too_large_is_refused_with_the_reason(pattern: str, why: str) -> None:
     with pytest.raises(PatternError, match=why):
         compile_java(pattern)
+
+
+def test_a_pattern_that_the_rest_of_the_stack_does_not_hold_is_refused() -> None:
+    def deeper(times: int) -> None:
+        if times:
+            deeper(times - 1)
+        else:
+            compile_java("(" * 99 + "deep" + ")" * 99)
+
+    with pytest.raises(PatternError, match="stack is too small"):
+        deeper(sys.getrecursionlimit() * 7 // 10)
 
 
 def test_a_pattern_of_the_protocol_is_bounded_too() -> None:

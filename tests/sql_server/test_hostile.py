@@ -107,3 +107,12 @@ def test_a_like_that_backtracks_elsewhere_answers_and_keeps_nobody_waiting(sql: 
     assert rows == [[301]]
     pattern = "REGEXP_EXTRACT('(a+)+$', v)"
     assert sql.rows(f"SELECT LEN({pattern}) AS n FROM {name};") == [[300], [None]]
+
+
+def test_a_pattern_of_terminate_that_takes_too_long_ends_nothing(sql: SqlProcess, name: str) -> None:
+    topic = "a" * 80 + name
+    sql.ksql(f"CREATE STREAM {name} (v INT) WITH (kafka_topic='{topic}', value_format='JSON', partitions=1);")
+    body = json.dumps({"deleteTopicList": ["(?=a)(a|aa)+!"]}).encode()
+    refused = sql.ask("POST", "/ksql/terminate", body)
+    assert (refused.status, "look-ahead" in refused.body["message"]) == (400, True), refused.body
+    assert name in str(sql.ksql("LIST STREAMS;"))

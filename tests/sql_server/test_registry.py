@@ -117,6 +117,7 @@ def test_a_registry_that_never_answers_costs_one_statement_its_time_and_nobody_e
             "ksql.service.id=silent_",
             f"ksql.schema.registry.url={url}",
             "ottla.sql.registry.timeout.ms=500",
+            "ksql.schema.registry.http.read.timeout.ms=1000",
             "ksql.schema.registry.max.retries=0",
         ]
         with running_sql(broker.bootstrap, overrides=overrides) as sql:
@@ -125,6 +126,9 @@ def test_a_registry_that_never_answers_costs_one_statement_its_time_and_nobody_e
             )
             assert (status, code) == (400, 40001)
             assert "did not answer" in words and url in words
+            sql.ksql(f"CREATE STREAM {name}_j (v INT) WITH (kafka_topic='{name}', value_format='JSON', partitions=1);")
+            explain = f"EXPLAIN CREATE STREAM {name}_x WITH (value_format='AVRO') AS SELECT * FROM {name}_j;"
+            assert "ottla.sql.registry.timeout.ms" in sql.refused(explain)[2], "asked beside the loop, too"
             assert sql.ask("GET", "/info").status == 200
 
 

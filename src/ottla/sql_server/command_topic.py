@@ -64,7 +64,7 @@ class CommandTopic:
         timeout_s: float,
         asking: Asking,
     ) -> None:
-        """`first` is the state before any command; `asking` runs what may ask the schema registry."""
+        """`first` is the state before any command; `asking` runs what plans, and may ask the schema registry."""
         self.state = first
         self.offset = -1
         """Of the last command that was taken in."""
@@ -179,7 +179,7 @@ class CommandTopic:
         wait_s = RETRY_S
         while True:
             try:
-                applied = await self._asking.run(lambda: apply(self.state, command))
+                applied = await self._asking.run(lambda: apply(self.state, command), has_to_end=True)
             except RegistryAwayError as error:
                 self.waiting = f"Command {offset} of topic {self._topic} waits for the schema registry: {error}"
                 log.warning("%s", self.waiting)

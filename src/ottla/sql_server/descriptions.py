@@ -142,7 +142,7 @@ class Descriptions:
         address = self._server.settings.listeners[0]
         return f"{address.host or 'localhost'}:{address.port}"
 
-    def explained(self, statement: s.Explain, text: str, properties: Mapping[str, str]) -> Entity:
+    async def explained(self, statement: s.Explain, text: str, properties: Mapping[str, str]) -> Entity:
         """EXPLAIN of a query that runs, or of a statement; raises SqlError."""
         server = self._server
         if statement.query_id is not None:
@@ -154,23 +154,23 @@ class Descriptions:
             return entity("queryDescription", text, queryDescription=self._description(found))
         inner = statement.statement
         assert inner is not None, text
-        settings = server.settings.properties
-        if isinstance(inner, s.QueryStatement):
-            plan = plan_select(
-                inner.query, server.state.catalogue, {**settings, **server.state.system, **properties}, "EXPLAIN"
-            )
-            query = PersistentQuery("", statement_text(inner), plan, inner.query, plan.sink, makes_sink=False)
-        else:
-            made = decide(
-                inner, statement_text(inner), server.state, properties=properties, settings=settings, number=0
-            )
-            id_ = None if made.expected is None else made.expected.query_id
-            if made.expected is None or id_ is None:
-                raise SqlError("The provided statement does not run a ksql query")
-            query = made.expected.state.query(id_)
+        query = await server.asking.run(lambda: self._planned(inner, properties))
         told = entities.query_description(query, _topology_text(query.plan), "", self._host)
         told |= {"id": "", "sinks": [], "ksqlHostQueryStatus": {}, "state": None}
         return entity("queryDescription", text, queryDescription=told)
+
+    def _planned(self, statement: s.Statement, properties: Mapping[str, str]) -> PersistentQuery:
+        """The query that a statement would run; may ask the schema registry. Raises SqlError."""
+        settings, state = self._server.settings.properties, self._server.state
+        if isinstance(statement, s.QueryStatement):
+            given = {**settings, **state.settings_under(properties)}
+            plan = plan_select(statement.query, state.catalogue, given, "EXPLAIN")
+            return PersistentQuery("", statement_text(statement), plan, statement.query, plan.sink, makes_sink=False)
+        made = decide(statement, statement_text(statement), state, properties=properties, settings=settings, number=0)
+        id_ = None if made.expected is None else made.expected.query_id
+        if made.expected is None or id_ is None:
+            raise SqlError("The provided statement does not run a ksql query")
+        return made.expected.state.query(id_)
 
     # -- topics
 

@@ -24,7 +24,7 @@ class Inserting:
         self._counts = PartitionCounts(client)
 
     async def write(self, make: Callable[[], InsertedRecord]) -> None:
-        """Append the record that is made, which may ask the schema registry; raises SqlError, KafkaError."""
+        """Append the record that is made, in a thread, since that may take long; raises SqlError, KafkaError."""
         record = await self._asking.run(make)
         count = await self._counts.count(record.topic)
         number = random.randrange(count) if record.key is None else partition_of(record.key, count)

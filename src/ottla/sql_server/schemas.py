@@ -1,6 +1,6 @@
 """The server's schema registry: a value that travels with plans to hosts, and asks from wherever it is.
 
-A server asks in threads (`Asking`), and no longer than its limit: a registry that is slow holds up nobody else.
+A server plans and asks in threads (`Asking`), and no longer than its limits: what is slow there holds up nobody else.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ottla.schemas import ParsedSchema
 from ottla.serdes import KnownSchema, Registry, SchemaText, SerdeError, serde_settings
-from ottla.sql import RegistryAwayError
+from ottla.sql import RegistryAwayError, SqlError
 from ottla.sql.answers import WITH_SCHEMAS
 from ottla.sql.commands import Catalogue
 from ottla.streams import Record
@@ -25,6 +25,8 @@ PREFIX = "ksql.schema.registry."
 WITH_PREFIX = ("url", "ssl.")
 """What the serializers' settings have under `schema.registry.`; all else they have without it."""
 THREADS = 8
+PLANNING_SECONDS_MAX = 10.0
+"""For a new statement, where no registry's limit counts."""
 UNKNOWN_SECONDS, UNKNOWN_MAX = 60.0, 1_000
 """How long, and for how many ids, it is remembered that the registry has no such schema."""
 LEARNED_MAX = 10_000
@@ -93,26 +95,39 @@ def registry_of(properties: Mapping[str, str], timeout_s: float) -> ServerRegist
 
 
 class Asking:
-    """Runs what may ask the schema registry beside the server's loop; at once where there is no registry."""
+    """Runs what plans statements, and what may ask the schema registry, in threads beside the server's loop."""
 
-    def __init__(self, url: str, timeout_s: float, catalogue: Callable[[], Catalogue]) -> None:
+    def __init__(
+        self,
+        url: str,
+        timeout_s: float,
+        catalogue: Callable[[], Catalogue],
+        *,
+        planning_s: float = PLANNING_SECONDS_MAX,
+    ) -> None:
+        """`url` is the registry's, empty without one; `planning_s` is the limit of a call where there is none."""
         self._url, self._timeout_s, self._catalogue = url, timeout_s, catalogue
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="registry") if url else None
+        self._planning_s = planning_s
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="planning")
         self._learned: set[int] = set()
 
     def close(self) -> None:
-        """Ask no more; what is being asked ends with its request."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        """Begin no more calls; those that run end by themselves."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def run(self, call: Callable[[], T]) -> T:
-        """Return what a call gives; raises what it raises, and RegistryAwayError where it takes too long."""
-        if self._threads is None:
-            return call()
+    async def run(self, call: Callable[[], T], *, has_to_end: bool = False) -> T:
+        """Return what a call gives; raises what it raises, and for one that takes too long RegistryAwayError.
+
+        Without a registry that is an SqlError, and a call that `has_to_end` has no limit: for a command that is in the
+        topic already, and a statement of a headless server's file.
+        """
+        limit_s = self._timeout_s if self._url else None if has_to_end else self._planning_s
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(limit_s):
                 return await asyncio.get_running_loop().run_in_executor(self._threads, call)
         except TimeoutError:
+            if not self._url:
+                raise SqlError(f"The statement could not be planned within {self._planning_s:g} s") from None
             raise RegistryAwayError(
                 f"The schema registry at {self._url} did not answer within {self._timeout_s:g} s "
                 "(ottla.sql.registry.timeout.ms)"

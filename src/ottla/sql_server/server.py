@@ -38,7 +38,7 @@ from ottla.sql_server.processing_log import drain, stream_text
 from ottla.sql_server.pull import Pulling
 from ottla.sql_server.push import Pushing
 from ottla.sql_server.schemas import Asking, registry_of
-from ottla.sql_server.session_properties import put
+from ottla.sql_server.session_properties import put, unset
 from ottla.sql_server.settings import ServerSettings
 from ottla.sql_server.topics import delete_topics, make_topic
 
@@ -161,10 +161,11 @@ class SqlServer:
         properties: dict[str, str] = {}
         for number, each in enumerate(split_statements(text)):
             statement = each.parse(self._local.catalogue.types)
-            if isinstance(statement, s.SetProperty | s.UnsetProperty):
-                properties.pop(statement.name, None)
-                if isinstance(statement, s.SetProperty):
-                    put(properties, statement.name, statement.value)
+            if isinstance(statement, s.SetProperty):
+                put(properties, statement.name, statement.value)
+                continue
+            if isinstance(statement, s.UnsetProperty):
+                unset(properties, statement.name)
                 continue
             made = await self._decided(statement, each.text, properties, number)
             if made.command is None or made.expected is None:
@@ -176,7 +177,8 @@ class SqlServer:
         return await self.asking.run(
             lambda: decide(
                 statement, text, self._local, properties=properties, settings=self.settings.properties, number=number
-            )
+            ),
+            has_to_end=True,
         )
 
     # -- the processing log
@@ -285,16 +287,16 @@ class SqlServer:
 
     async def terminate(self, patterns: list[str]) -> None:
         """End every query, and delete the topics of results that match, and the command topic; raises SqlError."""
-        try:
-            wanted = [compile_java(each) for each in patterns]
-        except PatternError as error:
-            raise SqlError(f"Invalid pattern: {error}") from None
         state = self.state
         topics = {each.sink.topic for each in state.queries.values()}
         topics |= {each.topic for each in state.catalogue.sources.values()}
+        try:  # a pattern may also take too long for a topic's name: nothing has ended then
+            wanted = [compile_java(each) for each in patterns]
+            gone = sorted(each for each in topics if any(pattern.fullmatch(each) for pattern in wanted))
+        except PatternError as error:
+            raise SqlError(f"Invalid pattern: {error}") from None
         for query in state.queries.values():
             self.hosts.end(query)
         self.is_ready = False
         await self.hosts.settled()
-        gone = sorted(each for each in topics if any(pattern.fullmatch(each) for pattern in wanted))
         await delete_topics(self.client, [*gone, self.settings.command_topic])

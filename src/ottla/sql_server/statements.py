@@ -171,7 +171,7 @@ class Statements:
             case s.Describe(name=str(name), extended=extended):
                 return await told.source(name, text, extended=extended)
             case s.Explain():
-                return told.explained(statement, text, asked.properties)
+                return await told.explained(statement, text, asked.properties)
             case s.AssertTopic():
                 return await told.asserted_topic(statement, text)
             case s.AssertSchema():

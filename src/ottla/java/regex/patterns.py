@@ -29,7 +29,6 @@ OVERRUNS_MAX = 3
 FINDS_SECONDS_MAX = 2.0
 """For all matches in one text."""
 _KEPT = 128
-_FINDS_UNWATCHED = 16
 Spans = list[tuple[int, int]]
 
 
@@ -128,7 +127,7 @@ class JavaPattern:
         """
         encoded = _Encoded(text) if self._search is not None else None
         watch = Stopwatch(FINDS_SECONDS_MAX)
-        at = count = 0
+        at = 0
         while at <= len(text):
             if encoded is None or self._search is None:
                 found = self._try("search", text, at)
@@ -138,8 +137,7 @@ class JavaPattern:
                 return
             yield found
             at = found.end() + (found.end() == found.start())
-            count += 1
-            if count % _FINDS_UNWATCHED == 0 and watch.is_over:
+            if watch.is_over:
                 raise PatternCostError(
                     f"{self._shown} takes more than {FINDS_SECONDS_MAX:g} s to find all its matches in a text of "
                     f"{len(text)} characters"
@@ -271,4 +269,7 @@ def compile_java(pattern: str) -> JavaPattern:
 
     Its kept object is shared: how often it took too long is counted for all who use it.
     """
-    return JavaPattern(pattern)
+    try:
+        return JavaPattern(pattern)
+    except RecursionError:
+        raise PatternError(f"The stack is too small here for the pattern {pattern[:200]!r}") from None

@@ -138,7 +138,10 @@ class _Reader:
                 raise self.refuse(f"Dangling meta character '{each}'")
             if each == "{" and self.at == 0:
                 raise self.refuse("Illegal repetition")
-            items += [] if each == "{" and self.count() else self.repeated(self.piece())
+            if each == "{":  # Java takes it for a repetition of nothing
+                self.count()
+            else:
+                items += self.repeated(self.piece())
 
     def repeated(self, inner: Node) -> list[Node]:
         self.blank()

@@ -48,15 +48,11 @@ def matches(known: JavaPattern, text: str) -> list[Found]:
 
 def replaced_all(pattern: str, text: str, new: str) -> str:
     """The text with every part that matches replaced, as `Matcher.replaceAll` does; raises EvaluationError."""
-    every = matches(java_pattern(pattern), text)
-    if not every:
-        return text
-    made = _replacement(new, pattern)
-    found, at = [], 0
-    for each in every:
-        found += [text[at : each.start()], made(each)]
-        at = each.end()
-    return "".join([*found, text[at:]])
+    known = java_pattern(pattern)
+    try:
+        return known.sub(lambda found: _replacement(new, pattern)(found), text)
+    except PatternError as error:
+        raise EvaluationError(str(error)) from None
 
 
 def split(pattern: str, text: str) -> list[str]:
