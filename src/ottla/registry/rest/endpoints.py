@@ -334,6 +334,8 @@ class Endpoints:
         found = []
         for path in ("/{subject}", ""):
             whose = "a subject's" if path else "the global"
+            reads = Right.SUBJECT_COMPATIBILITY_READ if path else Right.GLOBAL_COMPATIBILITY_READ
+            writes = Right.SUBJECT_COMPATIBILITY_WRITE if path else Right.GLOBAL_COMPATIBILITY_WRITE
             found += [
                 Endpoint(
                     "GET",
@@ -341,7 +343,7 @@ class Endpoints:
                     f"Show {whose} configuration.",
                     self._config,
                     Who.LOGGED_IN,
-                    right=Right.SUBJECT_COMPATIBILITY_READ,
+                    right=reads,
                     query=("defaultToGlobal",),
                     answer="Config",
                 ),
@@ -351,7 +353,7 @@ class Endpoints:
                     f"Change {whose} configuration.",
                     self._set_config,
                     Who.LOGGED_IN,
-                    right=Right.SUBJECT_COMPATIBILITY_WRITE,
+                    right=writes,
                     body="ConfigChange",
                     answer="ConfigAnswer",
                     changes=True,
@@ -362,7 +364,7 @@ class Endpoints:
                     f"Remove {whose} configuration.",
                     self._delete_config,
                     Who.LOGGED_IN,
-                    right=Right.SUBJECT_COMPATIBILITY_WRITE,
+                    right=writes,
                     changes=True,
                 ),
                 Endpoint(
@@ -371,7 +373,7 @@ class Endpoints:
                     f"Show {whose} mode.",
                     self._mode,
                     Who.LOGGED_IN,
-                    right=Right.SUBJECT_COMPATIBILITY_READ,
+                    right=reads,
                     query=("defaultToGlobal",),
                     answer="Mode",
                 ),
