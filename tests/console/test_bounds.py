@@ -51,6 +51,16 @@ def test_a_record_that_is_held_shortened_is_shown_as_it_would_be_whole(size: int
         assert shortened(short) == short
 
 
+@pytest.mark.parametrize(("count", "size"), [(3, 30_000), (1000, 100), (60, 9_000), (51, MIB // 8)])
+def test_headers_that_are_held_shortened_say_how_many_and_how_large_they_are(count: int, size: int) -> None:
+    found = record(b"v", *((f"h{n}", b"w" * size) for n in range(count)))
+    short = shortened(found)
+    row: Any = row_of(0, short, Decoders())
+    assert row == row_of(0, found, Decoders()) and shortened(short) == short
+    assert {each["bytes"] for each in row["headers"]} == {size} and row["headers_left_out"] == max(0, count - 50)
+    assert sum(len(each["text"]) for each in row["headers"]) <= 64 * 1024
+
+
 def test_what_a_schema_has_read_keeps_its_size_and_its_schema_where_it_is_shortened() -> None:
     found = Read(Offset(1), Millis(1), b"k", b"x" * MIB, (), None, "avro by schema 1", 1, 500)
     assert row_of(0, shortened(found), Decoders()) == row_of(0, found, Decoders())
