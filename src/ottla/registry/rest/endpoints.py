@@ -52,6 +52,11 @@ from ottla.registry.service import Registry
 __all__ = ["NOTHING", "Endpoints", "Raw"]
 
 REQUEST = "RegisterSchemaRequest"
+WHOSE_SETTINGS = (
+    ("/{subject}", "a subject's", Right.SUBJECT_COMPATIBILITY_READ, Right.SUBJECT_COMPATIBILITY_WRITE),
+    ("", "the global", Right.GLOBAL_COMPATIBILITY_READ, Right.GLOBAL_COMPATIBILITY_WRITE),
+)
+"""Addresses of configurations and modes: below which path, whose they are, and the rights to read and to change one."""
 
 
 @dataclass(frozen=True)
@@ -332,10 +337,7 @@ class Endpoints:
 
     def _setting_endpoints(self) -> list[Endpoint]:
         found = []
-        for path in ("/{subject}", ""):
-            whose = "a subject's" if path else "the global"
-            reads = Right.SUBJECT_COMPATIBILITY_READ if path else Right.GLOBAL_COMPATIBILITY_READ
-            writes = Right.SUBJECT_COMPATIBILITY_WRITE if path else Right.GLOBAL_COMPATIBILITY_WRITE
+        for path, whose, reads, writes in WHOSE_SETTINGS:
             found += [
                 Endpoint(
                     "GET",
