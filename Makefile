@@ -144,7 +144,7 @@ faults: .venv/.installed  ## every system call of a log, a directory and a broke
 fuzz: .venv/.installed  ## property tests with examples that no run had before (EXAMPLES=n for each, ONLY=name)
 	@EXAMPLES="$(EXAMPLES)" $(PY) -m pytest tests -m hypothesis --timeout 3600 $(if $(ONLY),-k "$(ONLY)")
 
-cost: .venv/.installed  ## what requests of every API in every version, schemas and SQL cost, counted: whether it grows as they do (ONLY=METADATA)
+cost: .venv/.installed  ## count what requests of every API in every version, schemas and SQL cost, and find what grows faster than they do (ONLY=METADATA)
 	@$(PY) -m tests.cost --n 128 --all-versions $(if $(ONLY),--only "$(ONLY)")
 	@$(PY) -m tests.cost --texts $(if $(ONLY),--only "$(ONLY)")
 

@@ -38,7 +38,7 @@ class Doors:
 
     name: str
     default: str
-    """Where it listens unless a setting says otherwise."""
+    """Where it listens unless a setting says otherwise; empty where it does not."""
     endpoints: tuple[Endpoint[Any], ...]
     dialect: Dialect
     sockets: tuple[Endpoint[Any], ...] = ()
@@ -64,13 +64,13 @@ def services() -> list[Doors]:
     registry_limits = Limits(registry.settings.body_bytes_max, REGISTRY_SECONDS_MAX)
     sql_limits = Limits(sql.settings.limits.request_bytes, REQUEST_SECONDS_MAX)
     return [
-        _doors("Broker: metrics and health", "nowhere", broker.endpoints(), plain),
+        _doors("Broker: metrics and health", "", broker.endpoints(), plain),
         _doors("Schema registry", "localhost:8081", chain(of_registry, beside), registry_dialect(registry_limits)),
         _doors("SQL server", "localhost:8088", of_sql, sql_dialect(sql_limits), *sql_sockets),
         _doors("Connect", "localhost:8083", rest_endpoints(NOBODY, rest, ("main", "admin")), rest_dialect(rest)),
-        _doors("Connect: metrics and health", "nowhere", MetricsService(NOBODY, NOBODY).endpoints(), plain),
+        _doors("Connect: metrics and health", "", MetricsService(NOBODY, NOBODY).endpoints(), plain),
         _doors(
-            *("Streams application", "nowhere"),
+            *("Streams application", ""),
             ApplicationServer.endpoints(object.__new__(ApplicationServer)),
             DIALECT,
         ),

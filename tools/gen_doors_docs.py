@@ -21,14 +21,20 @@ Written from the services' declarations by `tools/gen_doors_docs.py`. The server
 
 *Who*: **anyone** needs no login even where there are logins; **logged in** needs one where the service has logins, and
 none else; **signed** is another instance, by its signature; **session** has logged in to the console. *Right* is what a
-user needs beside that. *May cost* is the size of a body, and the time until an answer begins; ✎ marks what changes
-anything.
+user needs beside that. Not in that column: lists show only what the user may see; the registry asks for `GLOBAL_…` where a
+name means a context or everything; and behind the console's addresses
+[the user's own rights](console.md#who-may-use-it) decide. *May cost* is the size of a body, and the time until an answer
+begins; ✎ marks what changes anything.
 """
 WHO = {"ANYONE": "anyone", "LOGGED_IN": "logged in", "SIGNED": "signed", "SESSION": "session"}
 
 
 def _size(count: int) -> str:
     return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count >> 10} KiB" if count >= 1 << 10 else f"{count} B"
+
+
+def _listens(default: str) -> str:
+    return f"Listens on {default} unless a setting says otherwise." if default else "Listens where a setting says so."
 
 
 def _row(each: Endpoint[object], doors: Doors) -> str:
@@ -56,7 +62,7 @@ def main(argv: list[str]) -> int:
         )
         lines += [
             f"## {doors.name}\n",
-            f"Listens on {doors.default} unless a setting says otherwise. Bodies: {types}.\n",
+            f"{_listens(doors.default)} Bodies: {types}.\n",
         ]
         lines += ["| method and path | who | right | body types of its own | may cost |", "|---|---|---|---|---|"]
         lines += [_row(each, doors) for each in doors.endpoints if "/contexts/{prefix_context}" not in each.path]

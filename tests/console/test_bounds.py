@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,17 +16,24 @@ from ottla.admin import dead_letters
 from ottla.admin.topic_records import newest_records
 from ottla.base import Millis, Offset, TopicPartition
 from ottla.client import BlockingClient
+from ottla.console.api.table import SENT_AT_ONCE, Api
+from ottla.console.audit import Audit
+from ottla.console.clusters import Cluster, ClusterSettings
+from ottla.console.places import Place
+from ottla.console.plans import Plans
 from ottla.console.records.decoding import SHOWN_BYTES_MAX
 from ottla.console.records.exports import exported
 from ottla.console.records.masks import Masks, mask_rules
 from ottla.console.records.reads import Read
 from ottla.console.records.rows import Decoders, document_of, held_bytes, row_of, shortened
 from ottla.console.records.scan_plan import Limits, Progress, reason_to_end
+from ottla.http import HttpError, StreamedReply
 from ottla.wire import Record
 from tests.console.running import running_console
 from tests.server import Server, running_server
 
 MIB = 1 << 20
+NOW: Any = int
 
 
 def record(value: bytes, *headers: tuple[str, bytes | None], key: bytes | None = b"k") -> Record:
@@ -41,6 +49,16 @@ def test_a_record_that_is_held_shortened_is_shown_as_it_would_be_whole(size: int
         assert row_of(0, short, Decoders(wanted, wanted)) == row_of(0, found, Decoders(wanted, wanted))
         assert held_bytes(short) < 3 * SHOWN_BYTES_MAX
         assert shortened(short) == short
+
+
+@pytest.mark.parametrize(("count", "size"), [(3, 30_000), (1000, 100), (60, 9_000), (51, MIB // 8)])
+def test_headers_that_are_held_shortened_say_how_many_and_how_large_they_are(count: int, size: int) -> None:
+    found = record(b"v", *((f"h{n}", b"w" * size) for n in range(count)))
+    short = shortened(found)
+    row: Any = row_of(0, short, Decoders())
+    assert row == row_of(0, found, Decoders()) and shortened(short) == short
+    assert {each["bytes"] for each in row["headers"]} == {size} and row["headers_left_out"] == max(0, count - 50)
+    assert sum(len(each["text"]) for each in row["headers"]) <= 64 * 1024
 
 
 def test_what_a_schema_has_read_keeps_its_size_and_its_schema_where_it_is_shortened() -> None:
@@ -125,6 +143,40 @@ def test_the_page_of_letters_says_that_it_is_cut_and_a_whole_value_has_an_addres
         for path, status in (("0/29/key", 404), ("0/29/other", 404), ("0/99/value", 404), ("0/x/value", 404)):
             answer = console.ask("GET", f"/api/c/cluster/topics/orders.dlq/records/{path}")
             assert answer.status == status, answer
+
+
+def test_few_whole_records_are_held_until_they_are_sent(server: Server) -> None:
+    [part] = [
+        each
+        for each in Api(Plans(Audit(), now_s=NOW, now_ms=NOW), now_ms=NOW).endpoints()
+        if each.path.endswith("{part}")
+    ]
+    request: Any = SimpleNamespace(
+        match_info={"topic": "orders.dlq", "partition": "0", "offset": "29", "part": "value"}
+    )
+    missing: Any = SimpleNamespace(match_info={**request.match_info, "offset": "99"})
+
+    async def run() -> None:
+        nothing: Any = None
+        cluster = Cluster(ClusterSettings("c", server.bootstrap, {}))
+        place = Place(cluster, nothing, nothing)
+        try:
+            for _ in range(3):
+                asked = [part.handle(place, request) for _ in range(3 * SENT_AT_ONCE)]
+                found = await asyncio.gather(*asked, return_exceptions=True)
+                held = [each for each in found if isinstance(each, StreamedReply)]
+                refused = [each.status for each in found if isinstance(each, HttpError)]
+                assert (len(held), refused) == (SENT_AT_ONCE, [503] * 2 * SENT_AT_ONCE)
+                sent = b"".join([piece async for piece in held[0].chunks])
+                assert len(sent) == 4 * MIB + 2
+                for each in held[1:]:  # whose client is gone
+                    await each.chunks.aclose()
+                with pytest.raises(HttpError, match="no offset 99"):
+                    await part.handle(place, missing)
+        finally:
+            await cluster.close()
+
+    asyncio.run(run())
 
 
 def test_masked_bytes_are_not_sent(server: Server) -> None:

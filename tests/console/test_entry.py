@@ -61,6 +61,29 @@ def test_who_guesses_waits_longer_each_time() -> None:
     assert status(lambda: door.open("wrong", "10.0.0.1")) == 429
 
 
+def test_a_try_that_says_nothing_of_the_password_does_not_make_earlier_guesses_forgotten() -> None:
+    door, clock = entry()
+    for _ in range(3):
+        door.attempt("user ann")
+        door.attempt("user ann")
+        door.taken_back("user ann")
+    door.attempt("user ann")
+    door.attempt("user ann")
+    assert status(lambda: door.attempt("user ann")) == 429
+    clock.now += 1.1
+    door.attempt("user ann")
+    door.taken_back("user ann")
+    door.attempt("user ann")
+    clock.now += 1.1
+    assert status(lambda: door.attempt("user ann")) == 429
+    door.attempt("user bob")
+    door.taken_back("user bob")
+    door.taken_back("user bob", "user eve")
+    for _ in range(5):
+        door.attempt("user bob")
+    assert status(lambda: door.attempt("user bob")) == 429
+
+
 def test_a_session_ends_when_idle_and_after_twelve_hours() -> None:
     door, clock = entry()
     cookie, _ = door.open(door.key, "a")

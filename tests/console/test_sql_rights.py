@@ -11,6 +11,9 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given
 
+from ottla.console.api.sql_sight import Sight
+from ottla.console.places import Place
+from ottla.console.rights import Rights
 from ottla.console.sql_statements import CHANGE, KINDS, OTHER, QUERY, READ, judged, needs_of
 from ottla.security import CLUSTER_NAME, Operation, Resource
 from ottla.sql import SqlError, single_statement, statement_text
@@ -243,6 +246,29 @@ def test_what_is_sent_is_what_was_judged(tree: s.Statement) -> None:
         return  # of scripts of tests, or with two topics
     assert found.tree == tree == single_statement(found.text)
     assert found.needs.kind in (QUERY, READ, CHANGE) and found.needs.cluster
+
+
+def test_who_may_alter_the_cluster_sees_no_query_and_no_offsets_of_topics_that_are_hidden() -> None:
+    """Without masks, EXTENDED is for who may ALTER the cluster, whatever topics that one may see."""
+    nothing: Any = None
+    topics = {"APPLES": "apples", "PEARS": "pears", "RED": "red"}
+    rights = Rights(frozenset({"DESCRIBE", "ALTER"}), {"apples": frozenset({"READ"}), "red": frozenset({"READ"})})
+    sight = Sight(Place(nothing, nothing, nothing), rights, topics, {})
+
+    def query(source: str) -> dict[str, Any]:
+        text = f"CREATE STREAM RED AS SELECT * FROM {source} WHERE ID = '{source}';"
+        return {"id": f"Q_{source}", "statementText": text, "sinks": ["RED"], "topology": f"Source: {source}"}
+
+    answer = {
+        "@type": "queryDescriptions",
+        "statementText": "SHOW QUERIES EXTENDED;",
+        "queryDescriptions": [query("APPLES"), query("PEARS")],
+        "topicSummaries": [{"kafkaTopic": each, "offsets": []} for each in ("apples", "pears")],
+    }
+    [told] = asyncio.run(sight.told([answer]))
+    assert told["queryDescriptions"] == [query("APPLES")]
+    assert told["topicSummaries"] == [{"kafkaTopic": "apples", "offsets": []}]
+    assert told["statementText"] == answer["statementText"]
 
 
 def test_a_kind_that_is_not_known_is_for_nobody() -> None:

@@ -1,6 +1,6 @@
 """HTTP as commands and threads ask it, of servers that may lie: no redirects, and bounds of time and of what is read.
 
-A redirect would carry the login to another host; nothing but http and https is opened. On the event loop `ottla.http.asked`
+A redirect would carry the login to another host; nothing but http and https is opened. On the event loop `ottla.http.Asker`
 does the same.
 """
 

@@ -117,6 +117,16 @@ class Entry:
         for place in places:
             self._wrong.pop(place, None)
 
+    def taken_back(self, *places: str) -> None:
+        """Count a try no more that was neither right nor wrong; those before it stay, so that it helps nobody to guess."""
+        for place in places:
+            wrong = self._wrong.get(place)
+            if wrong is not None:
+                wrong.times -= 1
+                wrong.wait_until_s = 0.0  # it had passed when this try began
+            if wrong is not None and not wrong.times:
+                del self._wrong[place]
+
     def begin(self) -> tuple[str, Session]:
         """Begin a session; returns its cookie."""
         now = self.now_s()

@@ -162,7 +162,7 @@ class LoginRoutes:
             )
         except HttpError as error:
             if error.error_code != WRONG_LOGIN:
-                self._entry.succeeded(*tries)  # the cluster did not say that it was wrong
+                self._entry.taken_back(*tries)  # the cluster did not say that it was wrong
             log.info("a login as %r at %s from %s was refused: %s", user, settings.name, address, error.message)
             raise
         self._entry.succeeded(*tries)

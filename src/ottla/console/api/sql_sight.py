@@ -185,6 +185,10 @@ class Sight:
             return all(self.may(each, "DESCRIBE") for each in row.get("sinkKafkaTopics") or ()) and await self.may_know(
                 str(row["queryString"])
             )
+        if "statementText" in row and "@type" not in row:  # SHOW QUERIES EXTENDED, with its topology
+            return all(map(self.knows, row.get("sinks") or ())) and await self.may_know(str(row["statementText"]))
+        if isinstance(row.get("kafkaTopic"), str):
+            return self.may(row["kafkaTopic"], "DESCRIBE")
         return True
 
 

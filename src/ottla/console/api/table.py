@@ -58,7 +58,7 @@ LOOK_SECONDS_MAX = 5.0
 RECORD_BYTES_MAX = 1 << 20
 """Of what is fetched where one record is asked for: one that is larger comes alone."""
 WHOLE_AT_ONCE, SENT_AT_ONCE = 4, 8
-"""Records that are fetched so, and sent, at a time, however large each is."""
+"""Records that are fetched so, and held until they are sent, at a time, however large each is."""
 PIECE_BYTES = 256 * 1024
 NDJSON = "application/x-ndjson"
 
@@ -309,11 +309,18 @@ class Api:
             )
         if _sent_records.locked():
             raise HttpError(503, f"{SENT_AT_ONCE} whole records are being sent: ask again")
-        found = await _read_record(place.cluster, partition, offset)
-        data = found.key if names["part"] == "key" else found.value
-        if data is None:
-            raise HttpError(404, f"The record has no {names['part']}: it is null")
-        return StreamedReply(_pieces(data), "application/octet-stream", headers={"Content-Disposition": "attachment"})
+        await _sent_records.acquire()  # at once, and before the record is read, since it is held until it is sent
+        try:
+            found = await _read_record(place.cluster, partition, offset)
+            data = found.key if names["part"] == "key" else found.value
+            if data is None:
+                raise HttpError(404, f"The record has no {names['part']}: it is null")
+        except BaseException:
+            _sent_records.release()
+            raise
+        pieces = _pieces(data)
+        await anext(pieces)  # from here on it gives the place back, however it ends
+        return StreamedReply(pieces, "application/octet-stream", headers={"Content-Disposition": "attachment"})
 
     async def _record(self, place: Place, request: Request) -> Reply:
         partition, offset = _place_of(request.match_info)
@@ -508,9 +515,13 @@ def _place_of(names: Mapping[str, str]) -> tuple[TopicPartition, int]:
 
 
 async def _pieces(data: bytes) -> AsyncGenerator[bytes, None]:
-    async with _sent_records:
+    """Yield nothing, so that it has begun, then the pieces; give back a place among those that are sent."""
+    try:
+        yield b""
         for start in range(0, len(data), PIECE_BYTES):
             yield data[start : start + PIECE_BYTES]
+    finally:
+        _sent_records.release()
 
 
 _whole_records, _sent_records = asyncio.Semaphore(WHOLE_AT_ONCE), asyncio.Semaphore(SENT_AT_ONCE)

@@ -21,3 +21,6 @@ class Read(NamedTuple):
     value_by: str | None = None
     key_bytes: int | None = None
     value_bytes: int | None = None
+    header_bytes: tuple[int, ...] | None = None
+    """How large its headers are, where they are cut."""
+    headers_left_out: int = 0

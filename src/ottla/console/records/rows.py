@@ -69,14 +69,18 @@ def _number(text: str) -> object:
 
 
 def shortened(record: Record | Read) -> Record | Read:
-    """Return a record with as much of each part as `row_of` shows, and how large its key and value are."""
+    """Return a record with as much of each part as `row_of` shows, and how large and how many they are."""
     key, value, most = record.key or b"", record.value or b"", SHOWN_BYTES_MAX + 1
     headers = sum(len(name) + len(each or b"") for name, each in record.headers)
     if len(key) <= most and len(value) <= most and headers <= HEADERS_BYTES_MAX:
         return record
     by: tuple[str | None, str | None] = (None, None)
     sizes = len(key), len(value)
+    kept = record.headers[:HEADERS_SHOWN_MAX]
+    header_sizes, left_out = tuple(len(each or b"") for _, each in kept), len(record.headers) - len(kept)
     if isinstance(record, Read):
+        header_sizes = header_sizes if record.header_bytes is None else record.header_bytes
+        left_out += record.headers_left_out
         by = record.key_by, record.value_by
         sizes = (
             len(key) if record.key_bytes is None else record.key_bytes,
@@ -87,11 +91,8 @@ def shortened(record: Record | Read) -> Record | Read:
         record.timestamp,
         None if record.key is None else record.key[:most],
         None if record.value is None else record.value[:most],
-        tuple(
-            (name, None if each is None else each[: HEADER_BYTES_MAX + 1])
-            for name, each in record.headers[: HEADERS_SHOWN_MAX + 1]
-        ),
-        *(*by, *sizes),
+        tuple((name, None if each is None else each[: HEADER_BYTES_MAX + 1]) for name, each in kept),
+        *(*by, *sizes, header_sizes, left_out),
     )
 
 
@@ -114,21 +115,31 @@ def row_of(partition: int, record: Record | Read, decoders: Decoders, *, whole: 
     if isinstance(record, Read):
         key |= _said(record.key_by, record.key_bytes)
         value |= _said(record.value_by, record.value_bytes)
-    headers, left = [], HEADERS_BYTES_MAX
-    for name, data in record.headers[:HEADERS_SHOWN_MAX]:
-        size = HEADER_BYTES_MAX if not whole else WHOLE_BYTES_MAX // HEADERS_SHOWN_MAX
-        shown = _shown(data, None, size if whole else min(size, left), whole=whole)
-        left = max(0, left - len(data or b""))
-        headers.append({"name": name[:HEADER_BYTES_MAX], **shown})
     return {
         "partition": partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
         "key": key,
         "value": value,
-        "headers": headers,
-        "headers_left_out": max(0, len(record.headers) - HEADERS_SHOWN_MAX),
+        "headers": _headers(record, whole=whole),
+        "headers_left_out": max(0, len(record.headers) - HEADERS_SHOWN_MAX)
+        + (record.headers_left_out if isinstance(record, Read) else 0),
     }
+
+
+def _headers(record: Record | Read, *, whole: bool) -> list[dict[str, object]]:
+    """Return a record's first headers, each cut where it is long, and where the room for all of them ends."""
+    sizes = record.header_bytes if isinstance(record, Read) else None
+    most, left = (
+        (WHOLE_BYTES_MAX // HEADERS_SHOWN_MAX, WHOLE_BYTES_MAX) if whole else (HEADER_BYTES_MAX, HEADERS_BYTES_MAX)
+    )
+    found = []
+    for at, (name, data) in enumerate(record.headers[:HEADERS_SHOWN_MAX]):
+        room = min(most, left)
+        shown = _shown(data, None, room, whole=whole) | _said(None, None if sizes is None else sizes[at])
+        left -= min(room, len(data or b""))
+        found.append({"name": name[:HEADER_BYTES_MAX], **shown})
+    return found
 
 
 def _said(by: str | None, size: int | None) -> dict[str, object]:

@@ -52,6 +52,11 @@ from ottla.registry.service import Registry
 __all__ = ["NOTHING", "Endpoints", "Raw"]
 
 REQUEST = "RegisterSchemaRequest"
+WHOSE_SETTINGS = (
+    ("/{subject}", "a subject's", Right.SUBJECT_COMPATIBILITY_READ, Right.SUBJECT_COMPATIBILITY_WRITE),
+    ("", "the global", Right.GLOBAL_COMPATIBILITY_READ, Right.GLOBAL_COMPATIBILITY_WRITE),
+)
+"""Addresses of configurations and modes: below which path, whose they are, and the rights to read and to change one."""
 
 
 @dataclass(frozen=True)
@@ -332,8 +337,7 @@ class Endpoints:
 
     def _setting_endpoints(self) -> list[Endpoint]:
         found = []
-        for path in ("/{subject}", ""):
-            whose = "a subject's" if path else "the global"
+        for path, whose, reads, writes in WHOSE_SETTINGS:
             found += [
                 Endpoint(
                     "GET",
@@ -341,7 +345,7 @@ class Endpoints:
                     f"Show {whose} configuration.",
                     self._config,
                     Who.LOGGED_IN,
-                    right=Right.SUBJECT_COMPATIBILITY_READ,
+                    right=reads,
                     query=("defaultToGlobal",),
                     answer="Config",
                 ),
@@ -351,7 +355,7 @@ class Endpoints:
                     f"Change {whose} configuration.",
                     self._set_config,
                     Who.LOGGED_IN,
-                    right=Right.SUBJECT_COMPATIBILITY_WRITE,
+                    right=writes,
                     body="ConfigChange",
                     answer="ConfigAnswer",
                     changes=True,
@@ -362,7 +366,7 @@ class Endpoints:
                     f"Remove {whose} configuration.",
                     self._delete_config,
                     Who.LOGGED_IN,
-                    right=Right.SUBJECT_COMPATIBILITY_WRITE,
+                    right=writes,
                     changes=True,
                 ),
                 Endpoint(
@@ -371,7 +375,7 @@ class Endpoints:
                     f"Show {whose} mode.",
                     self._mode,
                     Who.LOGGED_IN,
-                    right=Right.SUBJECT_COMPATIBILITY_READ,
+                    right=reads,
                     query=("defaultToGlobal",),
                     answer="Mode",
                 ),
