@@ -305,7 +305,7 @@ export function ConfigureConnector(props: { workers: string; all: string[]; name
       )}
       {view.value === "json" ? (
         <label class="stack gap">
-          Configuration; what is [hidden] stays while its address does as it is
+          Configuration; what is [hidden] stays as long as the address is unchanged
           <textarea class="area mono" rows={12} value={text.value} onInput={(event) => typed(event.currentTarget.value)} />
         </label>
       ) : (
