@@ -13,7 +13,7 @@ __all__ = ["RATIO_MAX", "Growth", "grows_linearly", "grows_linearly_awaited"]
 TIMES = 4
 RATIO_MAX = 5.5
 """n log n with n = 64 grows by 5.3 where n grows by 4; n squared grows by 16."""
-UNITS_PER_ELEMENT = 12
+UNITS_PER_ELEMENT = 24
 """Work below so much per element is not looked at: it cannot hold anybody, and little work has large ratios."""
 
 

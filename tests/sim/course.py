@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import math
 import signal
 import sys
 import threading
@@ -20,10 +21,13 @@ from traceback import format_exc
 from types import FrameType
 from typing import Any, Protocol
 
+from ottla.broker.requests import slices
 from tests.sim.ledger import Tally
 from tests.sim.loop import SimLoop
 from tests.sim.process import Crash, Process
 from tests.sim.trace import Trace
+
+slices.SLICE_S = math.inf  # real time is no part of a world: slices end by their steps alone
 
 __all__ = ["PROCESSOR_SECONDS_MAX", "REAL_SECONDS_MAX", "Outcome", "Overdue", "Runnable", "run_to_its_end"]
 

@@ -87,8 +87,8 @@ def json_errors(error: HttpError) -> Reply:
 
 
 def jersey_words(error: HttpError) -> str:
-    """Return an error's message as Jersey begins it, whose services Kafka's Connect and Confluent's registry are."""
-    return f"HTTP 415 Unsupported Media Type: {error.message}" if isinstance(error, BodyTypeError) else error.message
+    """Return an error's message as Jersey words it, whose services Kafka's Connect and Confluent's registry are."""
+    return "HTTP 415 Unsupported Media Type" if isinstance(error, BodyTypeError) else error.message
 
 
 def jersey_errors(error: HttpError) -> Reply:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
@@ -117,8 +117,19 @@ def compiled(expression: e.Expression, scope: Scope) -> Compiled:
         scope = replace(scope, parts=parts)
     found: tuple[e.Expression, Compiled] | None = parts.get(id(expression))
     if found is None:
+        for part in _left_parts(expression, parts):  # the innermost first, so that a long chain is no deep recursion
+            parts[id(part)] = part, _compiled(part, scope)
         found = parts[id(expression)] = expression, _compiled(expression, scope)
     return found[1]
+
+
+def _left_parts(expression: e.Expression, known: Collection[int]) -> list[e.Expression]:
+    """Return what stands left in a chain such as `a + b + c`, the innermost first, without what is known already."""
+    found: list[e.Expression] = []
+    while isinstance(expression, e.Arithmetic | e.Logical) and id(expression.left) not in known:
+        expression = expression.left
+        found.append(expression)
+    return found[::-1]
 
 
 def _compiled(expression: e.Expression, scope: Scope) -> Compiled:
