@@ -44,15 +44,16 @@ def test_metrics_and_what_is_unwell_are_told_to_logins_alone_and_probes_need_non
     asyncio.run(test())
 
 
-@pytest.mark.parametrize("text", [None, "", "prometheus=\n"])
+@pytest.mark.parametrize("text", [None, "", "prometheus=\n", "prometheus=s3cret\\uZZ9\n"])
 def test_a_file_of_logins_that_lets_nobody_in_is_refused(tmp_path: Path, text: str | None) -> None:
     logins = tmp_path / "logins"
     if text is not None:
         logins.write_text(text)
 
     async def test() -> None:
-        with pytest.raises(ConfigError, match=r"ottla\.http\.logins\.file"):
+        with pytest.raises(ConfigError, match=r"ottla\.http\.logins\.file") as caught:
             async with running_node(tmp_path / "data", HTTP, f"ottla.http.logins.file={logins}"):
                 raise AssertionError
+        assert "s3cret" not in str(caught.value)
 
     asyncio.run(test())

@@ -9,7 +9,7 @@ services. Importing this package imports aiohttp: import it where HTTP is asked 
 """
 
 from ottla.http.asking import Asker, AskError, WebAnswer
-from ottla.http.basic_logins import BasicLogins
+from ottla.http.basic_logins import BasicLogins, logins_of_file
 from ottla.http.door import Door
 from ottla.http.guard import FORM, JSON, BodyTypeError, Guard, Who, everybody, how_open, known_hosts
 from ottla.http.https import asking_context, serving_context
@@ -49,6 +49,7 @@ __all__ = [
     "is_of_another_page",
     "json_reply",
     "known_hosts",
+    "logins_of_file",
     "logins_to",
     "serving_context",
     "static_routes",

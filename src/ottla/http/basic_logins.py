@@ -6,8 +6,12 @@ import base64
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
-__all__ = ["BasicLogins"]
+from ottla.base import ConfigError
+from ottla.config import parse_properties
+
+__all__ = ["BasicLogins", "logins_of_file"]
 
 NOBODY = "x" * 32
 """What the password of an unknown name is compared with, so that asking takes the same time."""
@@ -31,3 +35,18 @@ class BasicLogins:
         wanted = self.passwords.get(name)
         is_right = hmac.compare_digest((NOBODY if wanted is None else wanted).encode(), password.encode())
         return is_right and wanted is not None and bool(colon)
+
+
+def logins_of_file(key: str, place: str) -> BasicLogins:
+    """Return the logins of a file that a setting names; raises ConfigError, which repeats nothing of the file."""
+    try:
+        text = Path(place).read_text()
+    except (OSError, ValueError) as error:
+        raise ConfigError(key, place, "a file that can be read") from error
+    try:
+        passwords = parse_properties(text)
+    except ConfigError:
+        passwords = {}  # the error would show what stands there
+    if not passwords:
+        raise ConfigError(key, place, "a file of lines like name=password, which is not empty")
+    return BasicLogins(passwords)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
 
 from ottla.base import ConfigError
 from ottla.broker.monitoring.health import Check, Health
 from ottla.broker.monitoring.prometheus import CONTENT_TYPE
 from ottla.broker.monitoring.report import MetricsReport
-from ottla.config import BrokerConfig, HttpListener, parse_properties
-from ottla.http import BasicLogins, HttpError, Reply, Request, Who, json_reply, text_reply
+from ottla.config import BrokerConfig, HttpListener
+from ottla.http import BasicLogins, HttpError, Reply, Request, Who, json_reply, logins_of_file, text_reply
 from ottla.service import Dialect, Endpoint, basic_admission, guard_of, routes_of, server_of
 
 __all__ = ["HttpService"]
@@ -86,13 +85,10 @@ class HttpService:
 
 
 def _logins_of(path: str) -> BasicLogins:
-    try:
-        passwords = parse_properties(Path(path).read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(LOGINS_FILE, path, f"cannot be read: {error}") from error
-    if not passwords or not all(passwords.values()):
+    logins = logins_of_file(LOGINS_FILE, path)
+    if not all(logins.passwords.values()):
         raise ConfigError(LOGINS_FILE, path, "must be lines like name=password, and at least one")
-    return BasicLogins(passwords)
+    return logins
 
 
 def _refused() -> Reply:

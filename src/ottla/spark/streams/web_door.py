@@ -6,11 +6,9 @@ import re
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from ottla.base import ConfigError
-from ottla.config import parse_properties
-from ottla.http import BasicLogins, serving_context
+from ottla.http import BasicLogins, logins_of_file, serving_context
 from ottla.streams import StreamsSettings
 
 __all__ = ["HOSTS", "Door", "door_of"]
@@ -46,7 +44,8 @@ def door_of(settings: StreamsSettings) -> Door:
         raise ConfigError(LISTENER, listener, text)
     hosts = tuple(each.strip() for each in (settings[HOSTS] or "").split(",") if each.strip())
     host = (found[2] or HOST).removeprefix("[").removesuffix("]")
-    return Door(host, int(found[3]), _tls(settings) if is_secure else None, _logins(settings[LOGINS]), hosts)
+    logins = logins_of_file(LOGINS, place) if (place := settings[LOGINS]) else None
+    return Door(host, int(found[3]), _tls(settings) if is_secure else None, logins, hosts)
 
 
 def _tls(settings: StreamsSettings) -> Callable[[], ssl.SSLContext]:
@@ -55,19 +54,3 @@ def _tls(settings: StreamsSettings) -> Callable[[], ssl.SSLContext]:
     except ConfigError as error:
         text = f"{LISTENER}: HTTPS cannot be served: {error} (http.listener.ssl.… or ssl.…)"
         raise ConfigError(LISTENER, settings[LISTENER], error.allowed, text) from error
-
-
-def _logins(place: str | None) -> BasicLogins | None:
-    if not place:
-        return None
-    try:
-        text = Path(place).read_text()
-    except (OSError, ValueError) as error:
-        raise ConfigError(LOGINS, place, "a file that can be read") from error
-    try:
-        passwords = parse_properties(text)
-    except ConfigError:
-        passwords = {}  # the error would show what stands there
-    if not passwords:
-        raise ConfigError(LOGINS, place, "a file of lines like name=password, which is not empty")
-    return BasicLogins(passwords)
