@@ -20,7 +20,7 @@ WHAT ?=
 CHECK ?=
 
 # pages written by hand: those that tools make are as their tools make them
-PAGES = $(shell git ls-files '*.md' | grep -vE '^(bench/results/|docs/(apis|cli|configuration|doors|metrics|benchmark|connect-benchmark|registry-benchmark|security-benchmark|streams-benchmark)\.md)')
+PAGES = $(shell git ls-files '*.md' | grep -vE '^(bench/results/|docs/(apis|cli|configuration|doors|metrics|proofs|benchmark|connect-benchmark|registry-benchmark|security-benchmark|streams-benchmark)\.md)')
 
 .PHONY: help install demo demo-etl demo-cdc test check nightly wheels format generate web test-console demo-console new-api new-command bench bench-pure bench-crowd bench-spark bench-cluster bench-all bench-streams bench-connect bench-security bench-mirror bench-registry bench-sql compat sim faults fuzz fuzz-doors cost mutations soak chaos chaos-streams chaos-connect peer constraints clean
 
@@ -52,8 +52,8 @@ check: .venv/.installed  ## format, lint, types, architecture: what is quick, be
 	@.venv/bin/mypy
 	@$(PY) -m pytest -p no:xdist tests/test_architecture.py tests/test_style.py tests/test_privates.py tests/test_generated.py
 
-nightly: .venv/.installed  ## what `.ci/run` leaves out, for hours: slow tests, fuzz, faults, mutations, simulation, chaos (ONLY=step)
-	@tools/nightly.sh $(ONLY)
+nightly: .venv/.installed  ## what `.ci/run` leaves out, for hours, and the record of it in docs/proofs.md (ONLY=step, DUE=1, LIST=1)
+	@$(PY) tools/nightly.py $(ONLY) $(if $(DUE),--due) $(if $(LIST),--list)
 
 wheels: .venv/.installed  ## the wheel, a broker, Streams and Connect under each Python here, and the image's steps (ONLY=name)
 	@$(PY) -m pytest -v -m slow tests/packaging $(if $(ONLY),-k "$(ONLY)")
@@ -121,7 +121,12 @@ bench-sql: .venv/.installed  ## the SQL server: statements, pulls, idle queries,
 	@$(PY) tools/compile_hot.py
 	@$(PY) -m bench.sql --out "$(OUT)" --scale "$(SIZE)" $(if $(ONLY),--only "$(ONLY)")
 
-compat: .venv/.installed  ## clients and tools that nobody here wrote, and the slow comparisons with Kafka (ONLY=name)
+COMPAT_FILES = tests/compat tests/streams/test_java_live.py tests/spark/test_query_kills.py tests/connect/distributed/test_kill.py
+
+compat: compat-files compat-peer  ## clients and tools that nobody here wrote, and the slow comparisons with Kafka (ONLY=name)
+
+.PHONY: compat-tools compat-files compat-peer
+compat-tools: .venv/.installed
 	@command -v kcat >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -y -qq kcat >/dev/null 2>&1; } || \
 	  echo "kcat is not installed, its tests are skipped: apt-get install kcat"
 	@[ -x /usr/sbin/krb5kdc ] || { [ "$$(id -u)" = 0 ] && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
@@ -129,7 +134,11 @@ compat: .venv/.installed  ## clients and tools that nobody here wrote, and the s
 	  echo "no KDC is installed, Kerberos' tests are skipped: apt-get install krb5-kdc krb5-admin-server krb5-user libkrb5-dev"
 	@$(PY) -c "import gssapi" 2>/dev/null || $(PY) -m pip install -q -c constraints.txt gssapi || \
 	  echo "gssapi is not installed, Kerberos' tests are skipped: apt-get install libkrb5-dev gcc python3-dev"
-	@$(PY) -m pytest tests/compat tests/streams/test_java_live.py tests/spark/test_query_kills.py tests/connect/distributed/test_kill.py $(if $(ONLY),-k "$(ONLY)")
+
+compat-files: compat-tools
+	@$(PY) -m pytest $(or $(FILES),$(COMPAT_FILES)) $(if $(ONLY),-k "$(ONLY)")
+
+compat-peer: compat-tools
 	@$(PY) -m pytest -m "peer and slow" --ignore tests/compat --ignore tests/streams/test_java_live.py $(if $(ONLY),-k "$(ONLY)")
 
 sim: .venv/.installed  ## deterministic simulation of brokers, quorums and clusters on every processor (SEED=cluster:17, SECONDS=n)

@@ -1,12 +1,10 @@
 #!/usr/bin/env bash
 # `make test`: every test but those of `make check`, then the pure rooms once more without compiled modules.
-# A failure is a failure. Only with SECOND_LOOK=1, as .ci/run has it, what failed is run once more, alone; what then passes
-# is named as UNSTEADY and has to be mended, but does not stop a change.
+# A failure is a failure: nothing is run a second time. A test that now and then fails shows a race, ours or its own.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-# Property tests draw new examples from a seed that is printed, and the second look draws the same (HYPOTHESIS_SEED=n).
+# Property tests draw new examples from a seed that is printed; with it a run draws the same again (HYPOTHESIS_SEED=n).
 export HYPOTHESIS_SEED="${HYPOTHESIS_SEED:-$RANDOM$RANDOM}"
-SECOND_LOOK="${SECOND_LOOK:-}"
 at_once() {  # one more than processors, since most tests wait for others now and then; each may need 2.5 GB
   local most=$(($(nproc) + 1)) room=2
   [ "$most" -le 4 ] || most=4  # a container's bound on memory is not seen here; TESTS_AT_ONCE says another number
@@ -15,7 +13,6 @@ at_once() {  # one more than processors, since most tests wait for others now an
   echo $((${room:-2} < most ? ${room:-2} : most))
 }
 AT_ONCE="${TESTS_AT_ONCE:-$(at_once)}"
-SECOND_LOOKS_MAX=8  # a run in which more fails is not one of bad luck
 SECONDS_MAX=3000  # of one pytest, which takes a third of it: where a test hangs, it would wait for ever
 OUTPUT=$(mktemp)
 HUNG_TESTS=$(mktemp -d)  # where tests/hangs.py says which tests hung
@@ -23,24 +20,12 @@ export HUNG_TESTS
 trap 'rm -rf "$OUTPUT" "$HUNG_TESTS"' EXIT
 status=0
 
-second_look() {  # the pytest command that failed: what failed of it again, one after the other
-  local failed
-  failed=$(.venv/bin/python tools/last_failed.py "$SECOND_LOOKS_MAX") || return 1
-  echo "A second look, alone, at: $failed"
-  .venv/bin/python -m pytest -p no:xdist --last-failed --last-failed-no-failures none -m "not slow" || return 1
-  echo "UNSTEADY, passed alone: $failed"
-}
-
 all_tests() {
   local left_out=()
   [ $# -gt 0 ] || left_out=(--ignore=tests/test_{architecture,style,privates,generated}.py)  # `make check` has them
   # by files: what a file shares among its tests is made once
   timeout --signal=INT --kill-after=60 $SECONDS_MAX .venv/bin/python -m pytest -n $AT_ONCE --dist loadfile -m "not slow" "${left_out[@]}" "$@"
-  case $? in
-    0) ;;
-    1) [ "$SECOND_LOOK" = 1 ] && second_look || status=1 ;;  # tests failed
-    *) status=1 ;;                                           # not all were run
-  esac
+  [ $? = 0 ] || status=1
   if [ $# -eq 0 ]; then
     echo "Once more with the hot modules' Python source (OTTLA_PURE=1)"
     OTTLA_PURE=1 .venv/bin/python -m pytest -n $AT_ONCE --dist loadfile -m "not slow and not peer" tests/wire tests/log || status=1

@@ -21,7 +21,7 @@ _FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)')
 def main(output: Path, hung_folder: Path) -> None:
     """Print what failed, and where tests hung."""
     lines = output.read_text(errors="replace").splitlines()
-    failed = list(dict.fromkeys(line for line in lines if _FAILED.match(line)))  # a second look names them once more
+    failed = list(dict.fromkeys(line for line in lines if _FAILED.match(line)))
     if failed:
         print(f"{len(failed)} failed:")
     for line in failed[:LINES_MAX]:

@@ -22,8 +22,9 @@ from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicSt
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.waiting import until_async
 
-__all__ = ["NOW_MS", "NodeClient", "batch", "parts", "run", "running_node", "start_node"]
+__all__ = ["NOW_MS", "NodeClient", "batch", "logs_made", "parts", "run", "running_node", "start_node"]
 
 M = TypeVar("M", bound=Message)
 NOW_MS = 1_700_000_000_000
@@ -50,6 +51,14 @@ def parts(node: Node) -> Services:
     services = node._services
     assert services is not None, "the node has not started"
     return services
+
+
+async def logs_made(node: Node) -> None:
+    """Wait until all logs are there: those of a large new topic are made beside other work.
+
+    A Fetch that asks for many of them before is answered at once, with an error for those that are not there yet.
+    """
+    await until_async(lambda: parts(node).partitions.unmade == 0)
 
 
 @asynccontextmanager

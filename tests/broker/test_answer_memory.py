@@ -29,7 +29,7 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from tests.broker.group_script import fetch_request
-from tests.broker.node_client import NodeClient, batch, parts, run, running_node
+from tests.broker.node_client import NodeClient, batch, logs_made, parts, run, running_node
 from tests.broker.test_connection import METADATA, Asked, World, handler, turns
 from tests.broker.test_fetch import several
 from tests.broker.test_groups import ready
@@ -306,6 +306,7 @@ def test_a_fetch_that_waited_for_records_waits_for_room_too(tmp_path: Path) -> N
     async def test() -> None:
         async with running_node(tmp_path) as client:
             await client.create("t", partitions=MANY)
+            await logs_made(client.node)
             other = await NodeClient.connect(client.node)
             other.topic_ids = client.topic_ids
             request = all_of(client, "t", MANY)
@@ -326,6 +327,7 @@ def test_metadata_waits_for_room_and_what_follows_it_keeps_its_order(tmp_path: P
     async def test() -> None:
         async with running_node(tmp_path) as client:
             await client.create("t", partitions=400)
+            await logs_made(client.node)
             ends = full(client)
             for _ in range(3):
                 client.send(MetadataRequest(topics=None), 13)
@@ -346,6 +348,7 @@ def test_a_connection_that_dies_while_it_waits_leaves_nothing_behind(tmp_path: P
     async def test() -> None:
         async with running_node(tmp_path) as client:
             await client.create("t", partitions=400)
+            await logs_made(client.node)
             await client.produce("t", batch(b"x"))
             node: Node = client.node
             dying = await NodeClient.connect(node)
