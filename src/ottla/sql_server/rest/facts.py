@@ -54,6 +54,7 @@ class Facts:
             "metastore": {"isHealthy": server.is_ready},
             "kafka": {"isHealthy": kafka},
             "commandRunner": {"isHealthy": runs},
+            **({"pullQueries": {"isHealthy": False, "tables": failed}} if (failed := server.pulling.failed) else {}),
         }
         well = all(each["isHealthy"] for each in details.values())
         told = {"isHealthy": well, "details": details, "serverState": "READY" if server.is_ready else "INITIALIZING"}

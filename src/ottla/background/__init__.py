@@ -1,0 +1,24 @@
+"""What runs beside whoever has begun it: tasks and threads of which none ends unseen.
+
+A task of asyncio that fails says nothing until somebody looks, and what it served goes on as if it were there: a table that
+nobody follows answers old rows, a partition that nobody fetches is an in-sync copy no more. So whatever nobody awaits is
+begun by `supervise`, `supervise_thread` or `restarting`: its failure is logged with what it serves, counted, and told to its
+owner, who fails too, says that it is not well, or begins it again. What its maker awaits is begun by `awaited`; its error is
+the maker's. asyncio holds its tasks weakly; these are held until they end. Shell: asyncio and threads, nothing of Ottla.
+"""
+
+from ottla.background.failures import ended_badly, failure_counts, note_failure
+from ottla.background.tasks import awaited, end, restarting, running, supervise
+from ottla.background.threads import supervise_thread
+
+__all__ = [
+    "awaited",
+    "end",
+    "ended_badly",
+    "failure_counts",
+    "note_failure",
+    "restarting",
+    "running",
+    "supervise",
+    "supervise_thread",
+]
