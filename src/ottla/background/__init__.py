@@ -7,12 +7,13 @@ owner, who fails too, says that it is not well, or begins it again. What its mak
 the maker's. asyncio holds its tasks weakly; these are held until they end. Shell: asyncio and threads, nothing of Ottla.
 """
 
-from ottla.background.failures import ended_badly, failure_counts, note_failure
+from ottla.background.failures import count_failure, ended_badly, failure_counts, note_failure
 from ottla.background.tasks import awaited, end, restarting, running, supervise
 from ottla.background.threads import supervise_thread
 
 __all__ = [
     "awaited",
+    "count_failure",
     "end",
     "ended_badly",
     "failure_counts",

@@ -35,8 +35,8 @@ def running(loop: asyncio.AbstractEventLoop | None = None) -> dict[asyncio.Task[
 def supervise(
     work: Coroutine[Any, Any, T],
     *,
-    name: str,
     serves: str,
+    name: str = "",
     failed: Failed | None = None,
     loop: asyncio.AbstractEventLoop | None = None,
 ) -> asyncio.Task[T]:
@@ -47,6 +47,7 @@ def supervise(
     Whoever awaits the task has the exception too. `end` ends it.
     """
     loop = loop or asyncio.get_running_loop()
+    name = name or getattr(work, "__qualname__", "a task")
     held = _held(loop)
     task = loop.create_task(work, name=name)
     held[task] = serves
@@ -93,7 +94,7 @@ def awaited(
     work: Awaitable[T], *, name: str | None = None, loop: asyncio.AbstractEventLoop | None = None
 ) -> asyncio.Task[T]:
     """Begin a task whose outcome its maker awaits, as every caller of this promises: an error is the maker's."""
-    task: asyncio.Task[T] = asyncio.ensure_future(work, loop=loop)  # type: ignore[assignment]
+    task: asyncio.Task[T] = asyncio.ensure_future(work, loop=loop)
     if name is not None:
         task.set_name(name)
     return task

@@ -13,8 +13,10 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from ottla.background import restarting, supervise
 from ottla.base import ErrorCode, KafkaError, LeaderEpoch, NodeId
 from ottla.broker.controller.broker_sessions import BrokerSessions
 from ottla.broker.quorum.driver import Quorum
@@ -224,7 +226,7 @@ class ControllerDuties:
         self._set_timer()
         self._run(self._look_after())
         for duty in self._duties:
-            self._run(self._keep(duty))
+            self._run(restarting(partial(self._keep, duty), name="a duty", serves="the cluster's controller"))
 
     def _end(self) -> None:
         self._epoch = None
@@ -237,14 +239,9 @@ class ControllerDuties:
         self._tasks.clear()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
+        task = supervise(work, serves="the cluster's controller", loop=self._loop)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("A duty of the controller failed", exc_info=task.exception())
+        task.add_done_callback(self._tasks.discard)
 
     # -- sessions
 
