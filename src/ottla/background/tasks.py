@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ottla.background.failures import note_failure
 
-__all__ = ["awaited", "end", "restarting", "running", "supervise"]
+__all__ = ["awaited", "end", "keep_running", "restarting", "running", "supervise"]
 
 T = TypeVar("T")
 BACKOFF_S, BACKOFF_S_MAX = 0.1, 5.0
@@ -88,6 +88,19 @@ async def restarting(
                 reset()
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, BACKOFF_S_MAX)
+
+
+def keep_running(
+    begin: Callable[[], Coroutine[Any, Any, T]],
+    *,
+    name: str,
+    serves: str,
+    reset: Callable[[], object] | None = None,
+    loop: asyncio.AbstractEventLoop | None = None,
+) -> asyncio.Task[T]:
+    """Begin a supervised task that does `restarting`."""
+    work = restarting(begin, name=name, serves=serves, reset=reset)
+    return supervise(work, name=name, serves=serves, loop=loop)
 
 
 def awaited(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.background import awaited, restarting, supervise
+from ottla.background import awaited, keep_running
 from ottla.base import ZERO_UUID, Clock, Offload, Rng, StorageError, Uuid
 from ottla.broker.api.api_versions import is_answered
 from ottla.broker.auto_creation import AutoCreation
@@ -587,8 +587,7 @@ class Node:
                 endpoints=tuple(self._controller_endpoints()),
             )
             name, serves = "register the controller", "the metadata quorum"
-            tells = restarting(registers, name=name, serves=serves)
-            self._registering = supervise(tells, name=name, serves=serves, loop=self._loop)
+            self._registering = keep_running(registers, name=name, serves=serves, loop=self._loop)
             self._undo.append(self._registering.cancel)
         if BROKER in self.config.roles:
             self._life = BrokerLifecycle(

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from ottla.background import restarting, supervise
+from ottla.background import keep_running
 from ottla.base import ErrorCode, KafkaError, NodeId, TopicPartition, Uuid
 from ottla.broker.controller.channel import ControllerChannel
 from ottla.broker.replicas.local_partition import LocalPartition
@@ -113,8 +113,7 @@ class DirectoryAssignments:
         self._wrong[key] = topic.id, directory
         if self._task is None and not self._closed:
             name, serves = "tell where replicas lie", "replicas that have moved"
-            tells = restarting(self._tell, name=name, serves=serves)
-            self._task = supervise(tells, name=name, serves=serves, loop=self._loop)
+            self._task = keep_running(self._tell, name=name, serves=serves, loop=self._loop)
             self._task.add_done_callback(self._told)
 
     def _directory_of(self, topic: Topic, key: TopicPartition) -> Uuid | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ottla.background import restarting, supervise
+from ottla.background import keep_running, supervise
 from ottla.base import ErrorCode, KafkaError, LeaderEpoch, NodeId
 from ottla.broker.controller.broker_sessions import BrokerSessions
 from ottla.broker.quorum.driver import Quorum
@@ -226,7 +226,8 @@ class ControllerDuties:
         self._set_timer()
         self._run(self._look_after())
         for duty in self._duties:
-            self._run(restarting(partial(self._keep, duty), name="a duty", serves="the cluster's controller"))
+            keep = partial(self._keep, duty)
+            self._hold(keep_running(keep, name="a duty", serves="the cluster's controller", loop=self._loop))
 
     def _end(self) -> None:
         self._epoch = None
@@ -239,7 +240,9 @@ class ControllerDuties:
         self._tasks.clear()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        task = supervise(work, serves="the cluster's controller", loop=self._loop)
+        self._hold(supervise(work, serves="the cluster's controller", loop=self._loop))
+
+    def _hold(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

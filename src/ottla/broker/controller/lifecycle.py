@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 
-from ottla.background import awaited, restarting, supervise
+from ottla.background import awaited, keep_running
 from ottla.base import ErrorCode, KafkaError, LeaderEpoch, NodeId, Uuid
 from ottla.broker.controller.channel import ControllerChannel
 from ottla.broker.quorum.driver import Quorum
@@ -126,8 +126,7 @@ class BrokerLifecycle:
 
     def _lasting(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> asyncio.Task[None]:
         """Begin what this broker's life hangs by; a mistake of ours in it is told, and it begins again."""
-        serves = f"broker {self._node_id}"
-        return supervise(restarting(work, name=name, serves=serves), name=name, serves=serves, loop=self._loop)
+        return keep_running(work, name=name, serves=f"broker {self._node_id}", loop=self._loop)
 
     async def _register(self, patience_s: float) -> None:
         """Get an epoch; a controller that does not answer, or another incarnation that still lives, is waited for."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ottla.background import restarting, supervise
+from ottla.background import keep_running, supervise
 from ottla.base import (
     Clock,
     ConfigError,
@@ -177,8 +177,8 @@ class Quorum:
             )
         self._tick()
         if self._peers is not None:
-            keep = restarting(self._peers.membership.keep, name="keep voters", serves="the metadata quorum")
-            self._keeping = supervise(keep, name="keep voters", serves="the metadata quorum", loop=self._loop)
+            keep, serves = self._peers.membership.keep, "the metadata quorum"
+            self._keeping = keep_running(keep, name="keep voters", serves=serves, loop=self._loop)
         if voters.latest.ids == (self.key.id,) and voters.latest.has(self.key):
             try:
                 await self._open_cluster()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from ottla import __version__
-from ottla.background import note_failure, restarting, supervise
+from ottla.background import keep_running, note_failure, supervise
 from ottla.base import Clock, ErrorCode, KafkaError, NodeId, WireError
 from ottla.broker.configuration import Configuration
 from ottla.broker.replicas.followed_partition import BACKOFF_S_MIN, NOT_ASKED, FollowedPartition
@@ -184,8 +184,7 @@ class Fetcher:
         """Have something fetched soon that was not in the last request."""
         if self._run_task is None:
             name, serves = f"follow {self.leader}", "replicas that follow"
-            runs = restarting(self._run, name=name, serves=serves, reset=self._hang_up)
-            self._run_task = supervise(runs, name=name, serves=serves, loop=self._loop)
+            self._run_task = keep_running(self._run, name=name, serves=serves, reset=self._hang_up, loop=self._loop)
         elif self._in_flight:
             if len(self._session) <= CUT_SHORT_PARTITIONS_MAX:
                 self._later("cut short", max(0.0, self._asked_s + CUT_SHORT_S - self._loop.time()), self._cut_short)

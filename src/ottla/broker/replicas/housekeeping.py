@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from ottla.background import restarting, supervise
+from ottla.background import keep_running
 from ottla.base import Clock, KafkaError, Offload, Offset, StorageError, TopicPartition
 from ottla.broker.configuration import Configuration
 from ottla.broker.replicas.failures import Cost
@@ -89,8 +89,7 @@ class Housekeeping:
         """Begin; the first round of each duty comes after its interval."""
         for duty in self._duties:
             self._schedule(duty)
-        runs = restarting(self._run, name="housekeeping", serves="all logs")
-        self._task = supervise(runs, name="housekeeping", serves="all logs", loop=self._loop)
+        self._task = keep_running(self._run, name="housekeeping", serves="all logs", loop=self._loop)
         self.cleaner.start()
 
     async def stop(self) -> None:

@@ -17,7 +17,7 @@ from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 from typing import NamedTuple
 
-from ottla.background import awaited, restarting, supervise
+from ottla.background import awaited, keep_running, supervise
 from ottla.base import Clock, CorruptionError, Offload, StorageError, TopicPartition
 from ottla.broker.configuration import Configuration
 from ottla.broker.metrics import Metrics
@@ -95,8 +95,7 @@ class LogCleaner:
     def start(self) -> None:
         """Begin, unless `log.cleaner.enable` is false."""
         if self._settings.log_cleaner_enable:
-            runs = restarting(self._run, name="compaction", serves="compacted logs")
-            self._task = supervise(runs, name="compaction", serves="compacted logs", loop=self._loop)
+            self._task = keep_running(self._run, name="compaction", serves="compacted logs", loop=self._loop)
 
     async def stop(self) -> None:
         """Take every lease back and return when no worker writes any more."""
