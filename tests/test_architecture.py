@@ -12,9 +12,10 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "ottla"
 
-_SERVICES = {"base", "config", "http", "service", "client"}
+_SERVICES = {"base", "background", "config", "http", "service", "client"}
 MATRIX: dict[str, set[str]] = {
     "base": set(),
+    "background": set(),
     "java": {"base"},
     "wire": {"base"},
     "raft": {"base", "wire"},
@@ -23,15 +24,15 @@ MATRIX: dict[str, set[str]] = {
     "config": {"base", "java"},
     "log": {"base", "wire"},
     "net": {"base", "wire"},
-    "client": {"base", "wire", "net", "security", "config"},
+    "client": {"base", "background", "wire", "net", "security", "config"},
     "metadata": {"base", "java", "wire", "security", "config"},
     "groups": {"base", "java", "wire", "security", "config"},
     "transactions": {"base", "java", "wire", "security", "config"},
-    "http": {"base", "config", "security"},
+    "http": {"base", "background", "config", "security"},
     "service": {"http"},
     "admin": {"base", "wire", "client", "config", "metadata", "security"},
     "broker": {
-        *("base", "wire", "raft", "replica", "security", "config", "log", "net", "client"),
+        *("base", "background", "wire", "raft", "replica", "security", "config", "log", "net", "client"),
         *("metadata", "groups", "transactions", "http", "service"),
     },
     "streams": {"base", "java", "config"},
@@ -39,8 +40,8 @@ MATRIX: dict[str, set[str]] = {
     "registry": {*_SERVICES, "wire", "schemas", "security"},  # who asks, by tokens and certificates, and by whose ACLs
     "serdes": {"base", "security", "schemas"},
     "connect": {*_SERVICES, "java", "wire", "security", "schemas", "serdes"},
-    "connectors": {"base", "java", "config", "connect"},
-    "mirror": {"base", "java", "wire", "client", "config", "connect", "admin", "security"},
+    "connectors": {"base", "background", "java", "config", "connect"},
+    "mirror": {"base", "background", "java", "wire", "client", "config", "connect", "admin", "security"},
     "sql": {
         "base",
         "java",
@@ -50,7 +51,8 @@ MATRIX: dict[str, set[str]] = {
         "connect",
     },  # schemas of formats, as Connect has them
     "spark": {
-        *("base", "wire", "client", "config", "security", "http", "service", "streams", "connect", "connectors"),
+        *("base", "background", "wire", "client", "config", "security", "http", "service", "streams"),
+        *("connect", "connectors"),
         *("mirror", "java"),
         *("schemas", "serdes"),  # columns and serdes by a registry
     },

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable
 
+from ottla.background import supervise
 from ottla.base import ErrorCode, KafkaError
 from ottla.broker.configuration import Configuration
 from ottla.broker.controller.channel import ControllerChannel
@@ -36,16 +36,13 @@ class AutoCreation:
         self._under_way: set[str] = set()
         self._complaints: dict[str, str] = {}
         """What was last logged of a topic that cannot be made: who waits for it asks many times a second."""
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def create(self, names: Iterable[str], asked_by: Connected | None = None) -> None:
         """Begin to create these topics, except those under way: with the rights of who asked, else with this node's."""
         new = [name for name in dict.fromkeys(names) if name not in self._under_way][:CREATED_AT_ONCE_MAX]
         if new:
             self._under_way.update(new)
-            task = asyncio.get_running_loop().create_task(self._create(new, asked_by))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            supervise(self._create(new, asked_by), name="create topics", serves="who asks for topics")
 
     async def _create(self, names: list[str], asked_by: Connected | None) -> None:
         config = self._configuration.broker

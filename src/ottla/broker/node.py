@@ -11,8 +11,10 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.background import awaited, keep_running
 from ottla.base import ZERO_UUID, Clock, Offload, Rng, StorageError, Uuid
 from ottla.broker.api.api_versions import is_answered
 from ottla.broker.auto_creation import AutoCreation
@@ -178,7 +180,7 @@ class Node:
     async def _bring_up(self) -> None:
         """Start what needs the disk; raises what ends the node meanwhile, where nothing would come any more."""
         assert self.failed is not None
-        work = self._loop.create_task(self._serve())
+        work = awaited(self._serve(), loop=self._loop)
         try:
             await asyncio.wait((work, self.failed), return_when=asyncio.FIRST_COMPLETED)
             if self.failed.done():
@@ -577,14 +579,15 @@ class Node:
     async def _register(self) -> None:
         """Tell the quorum where this node is reached; a broker waits until it may be given leaderships."""
         if CONTROLLER in self.config.roles:
-            self._registering = self._loop.create_task(
-                register_controller(
-                    self._controller,
-                    node_id=self.config.node_id,
-                    incarnation_id=self._incarnation_id,
-                    endpoints=tuple(self._controller_endpoints()),
-                )
+            registers = partial(
+                register_controller,
+                self._controller,
+                node_id=self.config.node_id,
+                incarnation_id=self._incarnation_id,
+                endpoints=tuple(self._controller_endpoints()),
             )
+            name, serves = "register the controller", "the metadata quorum"
+            self._registering = keep_running(registers, name=name, serves=serves, loop=self._loop)
             self._undo.append(self._registering.cancel)
         if BROKER in self.config.roles:
             self._life = BrokerLifecycle(

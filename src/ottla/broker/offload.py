@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
 
+from ottla.background import supervise_thread
 from ottla.base import NoSpaceError
 
 __all__ = ["ThreadsAndProcess"]
@@ -139,7 +140,6 @@ class _Processes:
 def _end_with_the_broker(niceness: int) -> None:
     """In the worker: end when the broker does, however it does; by its pool's pipes alone it would wait for ever."""
     import os
-    import threading
     from multiprocessing import parent_process
 
     os.nice(niceness)
@@ -150,4 +150,4 @@ def _end_with_the_broker(niceness: int) -> None:
         broker.join()
         os._exit(0)
 
-    threading.Thread(target=watch, daemon=True).start()
+    supervise_thread(watch, name="end with the broker", serves="a worker process", failed=lambda _: os._exit(1))

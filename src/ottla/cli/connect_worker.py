@@ -167,6 +167,7 @@ async def _run(
 ) -> int:
     import asyncio
 
+    from ottla.background import awaited
     from ottla.cli.local.serving import take_signals
     from ottla.spark import ConnectWorker
 
@@ -174,7 +175,7 @@ async def _run(
     take_signals(signalled.set_result, signalled.done)
     worker = ConnectWorker(config) if make_herder is None else ConnectWorker(config, make_herder)
     ends: list[asyncio.Future[None]] = []
-    starting = asyncio.ensure_future(_start(noun, worker, begin, ends))
+    starting = awaited(_start(noun, worker, begin, ends))
     await asyncio.wait((starting, signalled), return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
         starting.cancel()
@@ -183,8 +184,8 @@ async def _run(
         await worker.close()
         raise code
     if code == 0:
-        awaited: list[asyncio.Future[Any]] = [signalled, *ends]
-        await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+        either: list[asyncio.Future[Any]] = [signalled, *ends]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         code = 128 + signalled.result() if signalled.done() else _failed(noun, ends)
     elif isinstance(code, BaseException):
         code = 128 + signalled.result()

@@ -7,6 +7,7 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from ottla.background import awaited
 from ottla.base import Millis, NodeId, Offset, TopicPartition
 from ottla.client.batches import Appended, Fetched, FetchPosition, Isolation, Records
 from ottla.client.client import CLIENT_ID_DEFAULT, Client, Limits
@@ -83,7 +84,7 @@ class BlockingClient:
         Nothing proceeds between two calls on this client, so do not let much time pass before `result` of something.
         """
         assert not self._is_shared, "only a client with a loop of its own begins calls"
-        task = self._loop.create_task(call)
+        task = awaited(call, loop=self._loop)
         self._loop.run_until_complete(asyncio.sleep(0))
         return Pending(self._loop, task)
 

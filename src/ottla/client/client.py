@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ottla import __version__
+from ottla.background import awaited
 from ottla.base import ZERO_UUID, ErrorCode, KafkaError, Millis, NodeId, TopicPartition
 from ottla.client.addresses import Address, parse_bootstrap
 from ottla.client.batches import (
@@ -483,7 +484,7 @@ class Client:
             return connection
         task = self._opening.get(address)
         if task is None:
-            task = asyncio.ensure_future(self._open(address))
+            task = awaited(self._open(address))
             self._opening[address] = task
             task.add_done_callback(lambda done: self._forget_opening(address, done))
         return await asyncio.shield(task)  # one caller's cancellation must not fail the others

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+from ottla.background import supervise
 from ottla.base import ErrorCode, KafkaError, WireError
 from ottla.client.addresses import Address
 from ottla.client.security import SecuredNetwork
@@ -301,7 +302,12 @@ class Connection:
     def _begin_renewal(self) -> None:
         self._renewal_timer = None
         if self._error is None:
-            self._renewal = asyncio.get_running_loop().create_task(self._renew())
+            self._renewal = supervise(
+                self._renew(),
+                name="renew a login",
+                serves=f"the connection to {self.address}",
+                failed=self._cannot_renew,
+            )
 
     async def _renew(self) -> None:
         """Renew the login; where that fails the connection ends, and the next one says why."""
@@ -316,6 +322,14 @@ class Connection:
             if self._error is None:
                 self.post(encode, answer)
             elif not answer.done():
+                answer.set_exception(self._error_now())
+
+    def _cannot_renew(self, error: BaseException) -> None:
+        """End the connection: its requests wait for a login that will not be renewed."""
+        self._fail(network_error(self.address, f"its login could not be renewed: {error!r}"))
+        posted, self._posted = self._posted, []
+        for _, answer in posted:
+            if not answer.done():
                 answer.set_exception(self._error_now())
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ottla.background import end, supervise
 from ottla.base import ErrorCode, KafkaError, OttlaError
 from ottla.client.client import Client
 from ottla.client.coordinators import Coordinated
@@ -197,7 +198,14 @@ class GroupMember:
     def start_heartbeats(self) -> None:
         """Begin to say that this member lives, until it has to join again; each join ends what was begun before it."""
         assert self._heartbeats is None, "a join comes between"
-        self._heartbeats = asyncio.get_running_loop().create_task(self._beat(), name="heartbeats")
+        self._heartbeats = supervise(
+            self._beat(), name="heartbeats", serves=f"a member of group {self.group}", failed=self._beats_no_more
+        )
+
+    def _beats_no_more(self, error: BaseException) -> None:
+        """Have this member join again: nobody says that it lives until then."""
+        self._rejoin = f"its heartbeats have ended: {error!r}"
+        self._wake()
 
     def hurry(self) -> None:
         """Have the next heartbeat sent now: there is a reason to think that the group has changed."""
@@ -235,8 +243,7 @@ class GroupMember:
 
     async def _stop_heartbeats(self) -> None:
         if self._heartbeats is not None:
-            self._heartbeats.cancel()
-            await asyncio.gather(self._heartbeats, return_exceptions=True)
+            await end(self._heartbeats)
             self._heartbeats = None
 
     async def leave(self, reason: str) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from ottla.background import supervise
 from ottla.base import ConfigError, OttlaError
 from ottla.security.sasl import Jwks
 
@@ -70,7 +71,9 @@ class IssuerKeys:
 
     def _begin(self) -> None:
         self._timer = None
-        self._reading = self._loop.create_task(self._read_again())
+        self._reading = supervise(
+            self._read_again(), name="read an issuer's keys", serves="logins by tokens", loop=self._loop
+        )
 
     async def _read_again(self) -> None:
         try:

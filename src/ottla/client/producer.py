@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ottla.background import awaited, supervise
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition
 from ottla.client.batches import Appended
 from ottla.client.client import Client
@@ -219,7 +220,7 @@ class Producer:
         """Take a producer id where it is idempotent and in no transaction, and begin to send; raises KafkaError."""
         if self.transaction is None and self._options.idempotent:
             await self._take_id()
-        self._worker = asyncio.get_running_loop().create_task(self._settle_all(), name="producer")
+        self._worker = supervise(self._settle_all(), name="producer", serves="who produces")
 
     async def close(self) -> None:
         """Stop sending; what is under way is left to itself."""
@@ -282,7 +283,7 @@ class Producer:
             call = self._append({place: _packed(batch) for place, batch in batches.items()})
             if self._is_numbered:
                 self._unproven.update(batches.keys() - self._known)
-            self._in_flight.append(_Request(batches, asyncio.get_running_loop().create_task(call)))
+            self._in_flight.append(_Request(batches, awaited(call)))
             self._moved.set()
 
     def _must_wait(self, batches: dict[TopicPartition, _Batch]) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from ottla.background import end, supervise
 from ottla.base import ZERO_UUID, ErrorCode, KafkaError, Millis, Offset, OttlaError, TopicPartition, Uuid
 from ottla.client.batches import Fetched, FetchPosition, Isolation
 from ottla.client.client import Client
@@ -39,11 +40,15 @@ class TopicLog:
         *,
         isolation: Isolation,
         replaced: Callable[[str], None] | None = None,
+        failed: Callable[[BaseException], object] | None = None,
     ) -> None:
         """`replaced` is told, once and why, where the topic is not the one any more of which the fold is; then nothing more
         of it is read. Without it the new topic is followed as if it were the old one.
+
+        `failed` is told where a mistake of ours has ended the reading: the fold is old from then on.
         """
         self.topic = topic
+        self._failed, self._failure = failed, ""
         self._replaced, self._is_replaced, self._topic_id = replaced, False, ZERO_UUID
         self._client, self._apply, self._isolation = client, apply, isolation
         self._positions: dict[TopicPartition, Offset] = {}
@@ -60,12 +65,8 @@ class TopicLog:
         ends = await self._ends(self._client)
         while any(self._positions[each] < end for each, end in ends.items()):
             await self._read_once(FETCH_WAIT_MS)
-        self._task = asyncio.get_running_loop().create_task(self._follow(), name=f"follow {self.topic}")
-        self._task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.critical("Nothing is read from topic %s any more", self.topic, exc_info=error)
+        name = f"follow {self.topic}"
+        self._task = supervise(self._follow_or_end(), name=name, serves=f"topic {self.topic}", failed=self._failed)
 
     @property
     def is_followed(self) -> bool:
@@ -74,17 +75,17 @@ class TopicLog:
 
     async def close(self) -> None:
         """Stop reading."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
         await self._client.close()
 
     async def read_to_end(self, client: Client) -> None:
-        """Return when all that was written before this call has been applied; `client` asks where the end is."""
+        """Return when all that was written before this call has been applied; `client` asks where the end is.
+
+        Raises KafkaError where that cannot be, also where the topic is not read any more (UNKNOWN_SERVER_ERROR).
+        """
         ends = await self._ends(client)
         self.check(client)
-        async with self._moved:
-            await self._moved.wait_for(lambda: all(self._positions[each] >= end for each, end in ends.items()))
+        await self._reached(ends)
 
     def check(self, client: Client) -> None:
         """Raise KafkaError UNKNOWN_TOPIC_ID where a client knows the topic as another one than that which is read here."""
@@ -93,14 +94,37 @@ class TopicLog:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic {self.topic}: {reason}")
 
     async def read_up_to(self, partition: TopicPartition, offset: Offset) -> None:
-        """Return when all of a partition before an offset has been applied."""
+        """Return when all of a partition before an offset has been applied; raises as `read_to_end`."""
+        await self._reached({partition: offset})
+
+    async def _reached(self, ends: Mapping[TopicPartition, Offset]) -> None:
+        def is_there() -> bool:
+            return all(self._positions[each] >= offset for each, offset in ends.items())
+
         async with self._moved:
-            await self._moved.wait_for(lambda: self._positions[partition] >= offset)
+            await self._moved.wait_for(lambda: bool(self._failure) or is_there())
+        if not is_there():
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR, f"topic {self.topic} is not read any more: {self._failure}"
+            )
 
     async def _ends(self, client: Client) -> dict[TopicPartition, Offset]:
         # The end of what is written, not of what is committed: a commit is acknowledged before its marker is written.
         found = await client.list_offsets(dict.fromkeys(self._positions, LATEST))
         return {each: listed.offset for each, listed in found.items()}
+
+    async def _follow_or_end(self) -> None:
+        """Follow; who waits for what will not come is told so."""
+        try:
+            await self._follow()
+            self._failure = "it was made anew, or has lost records"
+        except Exception as error:  # whatever it is: who waits has to hear of it, as the owner does
+            self._failure = repr(error)
+            raise
+        finally:
+            if self._failure:
+                async with self._moved:
+                    self._moved.notify_all()
 
     async def _follow(self) -> None:
         backoff_s = BACKOFF_S

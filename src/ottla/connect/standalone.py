@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from ottla.background import supervise
 from ottla.connect import decisions
 from ottla.connect.decisions import Signature, View
 from ottla.connect.decisions.offsets import Pair
@@ -362,7 +363,7 @@ class StandaloneHerder:
             except Exception:  # nobody awaits this, so it is said here
                 log.exception("A request to a connector has failed behind its answer")
 
-        task = asyncio.get_running_loop().create_task(watched())
+        task = supervise(watched(), name="a request", serves="the worker")
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from ottla import __version__, service
 from ottla.admin import Worker
+from ottla.background import end, keep_running, supervise
 from ottla.base import OttlaError
 from ottla.console.alerts.keeper import ALERT_CONFIGS, AlertKeeper
 from ottla.console.alerts.notices import Notices
@@ -127,7 +128,7 @@ class Console:
                 *(each.close() for each in list(session.sockets)), *(self._logins.leave(each) for each in places)
             )
 
-        task = asyncio.get_running_loop().create_task(close())
+        task = supervise(close(), name="end a session", serves="sessions")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
@@ -192,13 +193,17 @@ class Console:
         for place in self._places.values():
             place.sampler.start()
         await self._searches.start()
-        loop = asyncio.get_running_loop()
-        self._loading = [loop.create_task(self._load_audit(place)) for place in self._places.values()]
+        self._loading = [
+            keep_running(partial(self._load_audit, each), name="load changes", serves="the console's audit")
+            for each in self._places.values()
+        ]
         for place in self._places.values():
             if place.replays is not None:
                 place.replays.start()
         self._loading += [
-            loop.create_task(self._load_replays(each)) for each in self._places.values() if each.replays is not None
+            keep_running(partial(self._load_replays, each), name="load replays", serves="replays")
+            for each in self._places.values()
+            if each.replays is not None
         ]
         self._keepers = [
             HistoryKeeper(place.sampler, HistoryTopic(place.cluster.client, self._settings.history_topic), _now_ms)
@@ -209,16 +214,12 @@ class Console:
         for place in self._places.values():
             if place.alerts is not None:
                 place.alerts.start()
-        self._sweeping = asyncio.get_running_loop().create_task(self._sweep())
+        self._sweeping = keep_running(self._sweep, name="sweep sessions", serves="sessions")
         self._tell_key(self._entry.key)
 
     async def stop(self) -> None:
         """Stop serving, and let the clusters go."""
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-        for task in self._loading:
-            task.cancel()
-        await asyncio.gather(*self._loading, return_exceptions=True)
+        await end(self._sweeping, *self._loading)
         self._entry.end_all()
         await self._searches.stop()
         await asyncio.gather(*self._closing)

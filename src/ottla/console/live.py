@@ -13,6 +13,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
+from ottla.background import supervise
 from ottla.base import OttlaError
 from ottla.console.figures.sampler import Sampler
 from ottla.console.records.scans import Frame
@@ -117,7 +118,7 @@ class Live:
             return
         self._credit[number] = Credit()
         told = self._samples(number) if kind == "sample" else self._follow(number, self._frames[kind], args or {})
-        task = asyncio.create_task(told)
+        task = supervise(told, name=kind, serves="a tab")
         self._tasks[number] = task
         task.add_done_callback(lambda done: self._forget(number, done))
 
@@ -125,8 +126,6 @@ class Live:
         if self._tasks.get(number) is done:
             del self._tasks[number]
             self._credit.pop(number, None)
-        if not done.cancelled() and (error := done.exception()) is not None:
-            log.error("what a tab listens to has failed", exc_info=error)  # our own mistake: it costs this subscription
 
     async def _samples(self, number: int) -> None:
         seen = 0

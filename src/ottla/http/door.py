@@ -15,7 +15,10 @@ import socket
 import ssl
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
+
+from ottla.background import keep_running, supervise
 
 __all__ = [
     "CONNECTIONS_MAX",
@@ -149,7 +152,9 @@ class Door:
         if not opened:
             raise OSError(errno.EADDRNOTAVAIL, f"no address of {host or 'any interface'} can be listened on")
         for each in opened:
-            self._listening.append((each, self._loop.create_task(self._accept(each, tls))))
+            accept = partial(self._accept, each, tls)
+            accepting = keep_running(accept, name="accept connections", serves="a listener", loop=self._loop)
+            self._listening.append((each, accepting))
         return int(opened[0].getsockname()[1])
 
     def asked(self, protocol: object, request: object = None, is_whole: Callable[[], bool] = lambda: True) -> None:
@@ -235,7 +240,13 @@ class Door:
         arrival.since_s = now_s
         self._silent[protocol] = arrival
         self._by_host[host] = self._by_host.get(host, 0) + 1
-        arrival.opening = self._loop.create_task(self._open(arrival, tls))
+        arrival.opening = supervise(
+            self._open(arrival, tls),
+            name="open a connection",
+            serves="who connects",
+            failed=lambda _: self._push_out(arrival),
+            loop=self._loop,
+        )
         if self._timer is None:
             self._timer = self._loop.call_at(arrival.until_s, self._look)
         if self._sweep is None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from ottla.background import awaited
 from ottla.base import OttlaError
 from ottla.config import listening_line
 from ottla.http.door import (
@@ -329,7 +330,7 @@ class _Opening(web.StreamResponse):
 
 async def _next(chunks: AsyncGenerator[bytes, None], request: web.Request) -> bytes | None:
     """Return the next piece, None behind the last; raises ConnectionResetError where nobody waits for it any more."""
-    task = asyncio.ensure_future(anext(chunks, None))
+    task = awaited(anext(chunks, None))
     try:
         while not task.done():
             await asyncio.wait({task}, timeout=GONE_LOOK_SECONDS)

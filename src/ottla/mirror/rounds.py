@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ottla.background import supervise_thread
 from ottla.base import OttlaError
 
 __all__ = ["Round", "Rounds"]
@@ -34,8 +35,7 @@ class Rounds:
         self._first = first
         self._rounds = [each for each in rounds if each.interval_s > 0]
         self._stopping, self._end = threading.Event(), end
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        self._thread = supervise_thread(self._run, name=name, serves="a mirror")
 
     def stop(self) -> None:
         """End, and wait until what is under way has come to an end."""

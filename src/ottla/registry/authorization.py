@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ottla.background import end, keep_running
 from ottla.base import ConfigError, ErrorCode, KafkaError, OttlaError
 from ottla.client import Client
 from ottla.registry.access import AUTHORIZER
@@ -121,13 +122,11 @@ class Authorization:
                 raise
             words = f"{AUTHORIZER} has the cluster's ACLs decide who may use which subject; that needs {missing}"
             raise ConfigError(AUTHORIZER, "", words, words) from error
-        self._task = asyncio.get_running_loop().create_task(self._follow(), name="follow ACLs")
+        self._task = keep_running(self._follow, name="follow ACLs", serves="who may use which subject")
 
     async def close(self) -> None:
         """Follow no more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
         await self._client.close()
 
     async def _follow(self) -> None:

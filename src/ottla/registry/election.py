@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from ottla.background import end, keep_running
 from ottla.base import OttlaError
 from ottla.client import Client, GroupMember, JoinedMember
 from ottla.registry.identities import (
@@ -65,13 +66,11 @@ class Election:
 
     def start(self) -> None:
         """Begin to take part."""
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="election")
+        self._task = keep_running(self._run, name="election", serves="the registry's primary", reset=self._lose)
 
     async def close(self) -> None:
         """Leave the group, so that another one becomes the primary at once."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
         await self._settle(None, office=False)
         await self._member.close()
 

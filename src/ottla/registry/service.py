@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ottla.background import end, supervise
 from ottla.base import OttlaError
 from ottla.client import Client, Limits, client_network
 from ottla.registry.authorization import Authorization
@@ -102,7 +103,7 @@ class Registry:
             leave_office=self.store.release,
         )
         self._election.start()
-        self._warming = asyncio.get_running_loop().create_task(self.examiner.warm(), name="warm the examiner")
+        self._warming = supervise(self.examiner.warm(), name="warm the examiner", serves="the first schemas")
 
     async def leave(self) -> None:
         """Leave the group, so that another one becomes the primary at once."""
@@ -114,16 +115,14 @@ class Registry:
     def _resign(self) -> None:
         """Leave to others what this instance cannot do: its schemas are not those of the topic."""
         if self._election is not None and self._resigning is None:
-            self._resigning = asyncio.get_running_loop().create_task(self._election.close(), name="resign")
+            self._resigning = supervise(self._election.close(), name="resign", serves="the registry's group")
 
     async def close(self) -> None:
         """Follow the log no more."""
         if self._authorization is not None:
             await self._authorization.close()
         await self.store.close()
-        if self._warming is not None:
-            self._warming.cancel()
-            await asyncio.gather(self._warming, return_exceptions=True)
+        await end(self._warming)
         await self.examiner.close()
 
     # Writing

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
+from ottla.background import awaited
 from ottla.base import ConfigError, ErrorCode, KafkaError, Offset, OttlaError, TopicPartition
 from ottla.client import Client, Isolation, NewTopic, TopicLog, TransactionalProducer, batch_of, create_topics
 from ottla.registry.core import Record, State, Unreadable, decode, encode
@@ -66,6 +67,7 @@ class Store:
             self._apply,
             isolation=Isolation.READ_COMMITTED,
             replaced=self._lose,
+            failed=self._fail,
         )
         self._partition = TopicPartition(settings.topic, 0)
         self._producer: TransactionalProducer | None = None
@@ -106,6 +108,15 @@ class Store:
                 *(offset, self._settings.topic, record.reason, key),
             )
 
+    def _fail(self, error: BaseException) -> None:
+        """Leave to others what cannot be done without the topic: this instance is not well, and registers nothing."""
+        self.lost = (
+            f"Topic {self._settings.topic} is not read any more by a mistake of this instance ({error!r}), which answers "
+            "from its memory and registers nothing. Start it again"
+        )
+        self.release()
+        self._replaced()
+
     def _lose(self, reason: str) -> None:
         self.lost = (
             f"Topic {self._settings.topic} has not what this instance has read of it: {reason}. The instance answers from "
@@ -135,7 +146,7 @@ class Store:
     async def glance(self) -> None:
         """Do as `refresh`, once for all who ask meanwhile, and say nothing of what goes wrong: it was worth a look."""
         if self._reading is None or self._reading.done():
-            self._reading = asyncio.get_running_loop().create_task(self._glance())
+            self._reading = awaited(self._glance())
         await asyncio.shield(self._reading)
 
     async def _glance(self) -> None:

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ottla.background import end, supervise
 from ottla.base import KafkaError, OttlaError
 from ottla.client import LATEST, Client, commit_offsets, committed_offsets, delete_group
 from ottla.sql import SqlError
@@ -99,9 +100,7 @@ class QueryHosts:
     async def close(self) -> None:
         """Have every query commit and end; they go on where they were at the next start."""
         self._is_closed = True
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(*self._tasks)
         service = self._service
         if service is not None:
             await self._threaded(service.close)
@@ -201,7 +200,7 @@ class QueryHosts:
 
     def later(self, call: Callable[[], Awaitable[None]], name: str) -> None:
         """Have something done beside the queries."""
-        self._keep(asyncio.get_running_loop().create_task(_awaited(call), name=name))
+        self._keep(supervise(_awaited(call), name=name, serves="the SQL server"))
 
     async def settled(self) -> None:
         """Return when everything that was asked for is done."""
@@ -220,16 +219,15 @@ class QueryHosts:
             async with turn:
                 await call()
 
-        self._keep(asyncio.get_running_loop().create_task(in_turn(), name=f"query {hosted.query.id}"))
+        def failed(error: BaseException) -> None:
+            hosted.failure = f"The server has failed: {error!r}; its log says why"
+
+        name = f"query {hosted.query.id}"
+        self._keep(supervise(in_turn(), name=name, serves=name, failed=failed))
 
     def _keep(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("%s: a mistake of ours", task.get_name(), exc_info=error)
+        task.add_done_callback(self._tasks.discard)
 
     def _each(self, id_: str, call: Callable[[StreamsApplication], object]) -> None:
         hosted = self._hosted.get(id_)

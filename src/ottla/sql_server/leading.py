@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
+from ottla.background import end, keep_running
 from ottla.base import OttlaError
 from ottla.client import Client, GroupMember, JoinedMember
 
@@ -43,13 +44,11 @@ class Leading:
 
     def start(self) -> None:
         """Take part from now on."""
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="leading")
+        self._task = keep_running(self._run, name="leading", serves="the service's queries", reset=self._resign)
 
     async def close(self) -> None:
         """Leave the group, so that another server has the office at once; only when nothing runs here any more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
         self._resign()
         await self._member.close()
         await self._client.close()

@@ -19,6 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ottla.background import supervise_thread
 from ottla.base import Millis, OttlaError, TopicPartition
 from ottla.client import BlockingClient, Limits, PartitionCounts, client_network
 from ottla.sql.answers import LostRecord
@@ -152,7 +153,12 @@ class _Writer:
         self._topic = topic
         self._waiting: queue.Queue[Mapping[str, Any]] = queue.Queue(WAITING_MAX)
         self._left_out = 0
-        threading.Thread(target=self._run, name="processing log", daemon=True).start()
+        supervise_thread(self._run, name="processing log", serves=f"topic {topic.topic}", failed=self._fail)
+
+    def _fail(self, error: BaseException) -> None:
+        """Leave the next line to another writer."""
+        with _making:
+            _writers.pop((os.getpid(), self._topic), None)
 
     def take(self, entry: Mapping[str, Any]) -> None:
         """Have a record written, or leave it out where too many wait."""

@@ -34,6 +34,7 @@ from ottla.sql.expressions import Row
 from ottla.sql.tree import queries as q
 from ottla.sql_server.errors import BAD_STATEMENT, TOO_MANY, StatementError
 from ottla.sql_server.positions import Positions, position_of
+from ottla.sql_server.processing_log import ProcessingLog, log_of
 from ottla.sql_server.reading import Learn, TopicReader
 from ottla.sql_server.settings import ServerSettings
 from ottla.sql_server.tables import FollowedTable, Stored
@@ -116,6 +117,11 @@ class Pulling:
         return len(self._tables)
 
     @property
+    def failed(self) -> list[str]:
+        """The tables that are followed no more, and that no query has asked for since: the next one reads them anew."""
+        return sorted(name for name, table in self._tables.items() if table.failure is not None)
+
+    @property
     def rows(self) -> int:
         """How many rows they have."""
         return sum(each.count() for each in self._tables.values())
@@ -147,6 +153,7 @@ class Pulling:
             return await self._of_stream(found)
         table = await self._table(found.source)
         await self._as_new_as(properties, [table])
+        table.check()
         return PullAnswer(found, _told(table.position), self._rows(table, found))
 
     async def _composed(
@@ -163,6 +170,8 @@ class Pulling:
                     table.hold()
             await self._as_new_as(properties, list(tables.values()))
             # from here to the positions nothing is awaited: what is read is of one moment
+            for each_table in tables.values():
+                each_table.check()
             rows = found.begin(_Reading(tables, self._settings.limits.pull_rows))
             position = {topic: told for each in tables.values() for topic, told in _told(each.position).items()}
         finally:
@@ -221,8 +230,12 @@ class Pulling:
         lock = self._beginning.setdefault(source.name, asyncio.Lock())
         async with lock:
             table = self._tables.get(source.name)
+            if table is not None and table.failure is not None:
+                del self._tables[source.name]
+                self._later(table.close, f"forget {source.name}")
+                table = None
             if table is None or table.source != source:
-                table = FollowedTable(source, TopicReader(self._make_client("table"), [source.topic], self._learn))
+                table = self._made(source)
                 await self._make_room()
                 self._tables[source.name] = table
                 try:
@@ -234,6 +247,10 @@ class Pulling:
                     raise
         table.last_asked_s = time.monotonic()
         return table
+
+    def _made(self, source: Source) -> FollowedTable:
+        reader = TopicReader(self._make_client("table"), [source.topic], self._learn)
+        return FollowedTable(source, reader, ProcessingLog(source.name, log_of(self._settings, {source.topic})))
 
     async def _in_time(self, waiting: Awaitable[None], name: str) -> None:
         limit = self._settings.limits.pull_timeout_s

@@ -3,6 +3,9 @@
 The topic of a table is what the table is: the newest value of each key. So a follower needs no knowledge of the query that
 writes it, and a table that others write is followed in the same way. SQLite's own temporary file holds the rows: what does
 not fit in its cache goes to the disk, and it is gone with the connection.
+
+A row that cannot be kept or read is told to the processing log, and the others go on. A follower that ends by anything else
+leaves a table behind that is never new again: from then on it answers nobody (`failure`).
 """
 
 from __future__ import annotations
@@ -10,14 +13,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
 
+from ottla.background import end, supervise
 from ottla.base import OttlaError, TopicPartition
-from ottla.sql.answers import FormatError, TableRows
+from ottla.sql.answers import TableRows
 from ottla.sql.commands import Source
 from ottla.sql.expressions import Row
+from ottla.sql_server.errors import SERVER_ERROR, StatementError
 from ottla.sql_server.reading import TopicReader
 from ottla.streams import Record
 
@@ -40,13 +45,19 @@ _COLUMNS = "key, starts, ends, value, time, part, off"
 _PUT = "INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _DROP = "DELETE FROM rows WHERE key = ? AND starts = ? AND ends = ?"
 Stored = tuple[bytes, int, int, bytes, int, int, int]
+UNFIT = (ValueError, OverflowError, TypeError, RecursionError, OttlaError)
+"""What a row's own values raise where they cannot be kept or read (FormatError among it), and nothing else does."""
 
 
 class FollowedTable:
     """Follows a table from `start` on; look-ups answer from what has been read."""
 
-    def __init__(self, source: Source, reader: TopicReader) -> None:
+    def __init__(self, source: Source, reader: TopicReader, tell: Callable[[str], object]) -> None:
+        """`tell` takes a line for each row that cannot be kept or read."""
         self.source = source
+        self.failure: BaseException | None = None
+        """Why nothing is read any more: what is there is old, and nobody is to have it."""
+        self._tell = tell
         self.last_asked_s = 0.0
         self._reader = reader
         self._rows = sqlite3.connect("", isolation_level=None)
@@ -67,7 +78,9 @@ class FollowedTable:
     async def start(self) -> None:
         """Begin to follow; what is there already is read meanwhile (`wait_for`). Raises KafkaError, SqlError."""
         await self._reader.begin("earliest")
-        self._task = asyncio.get_running_loop().create_task(self._follow(), name=f"follow {self.source.name}")
+        self._task = supervise(
+            self._follow_or_fail(), name=f"follow {self.source.name}", serves=f"table {self.source.name}"
+        )
 
     def hold(self) -> None:
         """Keep the rows until `release`."""
@@ -93,9 +106,7 @@ class FollowedTable:
         """Stop following, and forget the rows, once no query looks at them."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._unused.wait(), CLOSE_SECONDS)
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
         await self._reader.close()
         self._rows.close()
 
@@ -109,9 +120,25 @@ class FollowedTable:
         return await self._reader.ends(committed=committed)
 
     async def wait_for(self, position: Mapping[TopicPartition, int]) -> None:
-        """Return when all before a position has been read."""
+        """Return when all before a position has been read; raises StatementError where it never will be."""
         async with self._moved:
-            await self._moved.wait_for(lambda: self._reader.is_past(position))
+            await self._moved.wait_for(lambda: self.failure is not None or self._reader.is_past(position))
+        self.check()
+
+    def check(self) -> None:
+        """Raise StatementError where the table is not followed any more."""
+        if self.failure is not None:
+            words = f"Table {self.source.name} is not followed any more, so that its rows are old: {self.failure!r}"
+            raise StatementError(SERVER_ERROR, f"{words}. The next query reads it anew.")
+
+    async def _follow_or_fail(self) -> None:
+        try:
+            await self._follow()
+        except Exception as error:  # whatever it is: who waits for rows, or comes for them, has to hear of it
+            async with self._moved:
+                self.failure = error
+                self._moved.notify_all()
+            raise
 
     async def _follow(self) -> None:
         backoff_s = BACKOFF_S
@@ -134,16 +161,25 @@ class FollowedTable:
         rows = self._rows
         rows.execute("BEGIN")
         for record in records:
-            found = self._placed(record.key)
-            if found is None:
-                continue
-            key, starts, ends = found
-            if record.value is None:
-                rows.execute(_DROP, found)
-                continue
-            place = (record.timestamp, record.partition, record.offset)
-            rows.execute(_PUT, (key, starts, ends, self._sort(key), record.value, *place))
+            try:
+                self._take_one(record)
+            except UNFIT as error:
+                self._tell(
+                    f"a row of table {self.source.name}, offset {record.offset} of partition {record.partition} of "
+                    f"{record.topic}, cannot be kept: {error!r}"
+                )
         rows.execute("COMMIT")
+
+    def _take_one(self, record: Record) -> None:
+        found = self._placed(record.key)
+        if found is None:
+            return
+        if record.value is None:
+            self._rows.execute(_DROP, found)
+            return
+        key, starts, ends = found
+        place = (record.timestamp, record.partition, record.offset)
+        self._rows.execute(_PUT, (key, starts, ends, self._sort(key), record.value, *place))
 
     def _placed(self, key: bytes | None) -> tuple[bytes, int, int] | None:
         """A record's key without its window, and the window's bounds."""
@@ -167,9 +203,9 @@ class FollowedTable:
             return None
         try:
             found = self._key.decode(key)
-        except FormatError:
+        except UNFIT:
             return None
-        return None if found is None else found[0]
+        return None if found is None else _sortable(found[0])
 
     # -- looking
 
@@ -209,21 +245,29 @@ class FollowedTable:
     def _between(self, low: object, high: object) -> Iterator[Stored]:
         bounds = [("sort >= ?", low), ("sort <= ?", high)]
         words = " AND ".join(text for text, value in bounds if value is not None)
-        values = [value for _, value in bounds if value is not None]
+        values = [_sortable(value) for _, value in bounds if value is not None]
         return self._rows.execute(f"SELECT {_COLUMNS} FROM rows WHERE {words} ORDER BY sort", values)
 
     def _row(self, stored: Stored) -> Row | None:
         key_bytes, starts, ends, value_bytes, time, partition, offset = stored
         try:
             key, value = self._key.decode(key_bytes), self._value.decode(value_bytes)
-        except FormatError as error:
-            log.debug("a row of %s cannot be read: %s", self.source.name, error)
+        except UNFIT as error:
+            self._tell(
+                f"a row of table {self.source.name}, offset {offset} of partition {partition} of {self.source.topic}, "
+                f"cannot be read: {error!r}"
+            )
             return None
         if key is None or value is None:
             return None
         columns = [key[at] if in_key else value[at] for in_key, at in self._order]
         bounds = () if self.source.window is None else (starts, ends)
         return (*columns, time, partition, offset, *bounds)
+
+
+def _sortable(value: object) -> object:
+    """A key as SQLite sorts it; a text as its bytes, whose order is the same, and which half a character has, too."""
+    return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
 
 
 def _order(source: Source) -> list[tuple[bool, int]]:

@@ -18,6 +18,7 @@ import logging
 from collections.abc import Awaitable, Mapping
 from typing import Final, NamedTuple
 
+from ottla.background import count_failure, supervise
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition, WireError
 from ottla.broker.coordinators.transaction_admission import Admission, Admitted, Writer, admit
 from ottla.broker.parts import ProduceParts
@@ -378,6 +379,7 @@ def _refused(context: RequestContext[ProduceParts], name: str, index: int, error
     """Render what kept a batch from being appended; a mistake of ours is logged here, once."""
     if not isinstance(error, KafkaError):
         log.error("Appending to %s-%s failed", name, index, exc_info=error)
+        count_failure("requests Produce")
         error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     says_more = error.message != error.code.name  # else clients have a sentence of their own for it
     answer = ProducedPartition(index, int(error.code), error_message=error.message if says_more else None)
@@ -419,8 +421,8 @@ def _acknowledged_when_durable(
         answered = _acknowledged(context, request, responses, appended)
         deferred.resolve(await answered.wait() if isinstance(answered, Deferred) else answered)
 
-    task = context.services.loop.create_task(flush())
-    deferred.keep(task)
+    loop = context.services.loop
+    supervise(flush(), name="flush before an answer", serves="Produce", failed=deferred.fail_late, loop=loop)
     return deferred
 
 

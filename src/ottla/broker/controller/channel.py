@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from ottla import __version__
+from ottla.background import awaited
 from ottla.base import ErrorCode, KafkaError, LeaderEpoch, NodeId
 from ottla.broker.requests.error_counts import has_moved
 from ottla.client import Address, Connection
@@ -146,7 +147,7 @@ class ControllerChannel:
                 return open_
             if open_ is not None:
                 open_.close()
-            task = asyncio.ensure_future(self._open(lane, address))
+            task = awaited(self._open(lane, address))
             self._opening[lane] = task
             task.add_done_callback(lambda _: self._opening.pop(lane, None))
         async with _within(left_s):

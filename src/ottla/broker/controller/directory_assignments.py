@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from ottla.background import keep_running
 from ottla.base import ErrorCode, KafkaError, NodeId, TopicPartition, Uuid
 from ottla.broker.controller.channel import ControllerChannel
 from ottla.broker.replicas.local_partition import LocalPartition
@@ -111,7 +112,9 @@ class DirectoryAssignments:
         assert directory is not None
         self._wrong[key] = topic.id, directory
         if self._task is None and not self._closed:
-            self._task = self._loop.create_task(self._tell())
+            name, serves = "tell where replicas lie", "replicas that have moved"
+            self._task = keep_running(self._tell, name=name, serves=serves, loop=self._loop)
+            self._task.add_done_callback(self._told)
 
     def _directory_of(self, topic: Topic, key: TopicPartition) -> Uuid | None:
         """Return where a replica lies; None where that is not known."""
@@ -128,13 +131,15 @@ class DirectoryAssignments:
 
     async def _tell(self) -> None:
         """Tell until nothing is wrong."""
-        try:
-            while self._wrong:
-                wrong = dict(list(self._wrong.items())[:ASSIGNMENTS_MAX])
-                if not await self._ask(wrong) or self._wrong:
-                    await asyncio.sleep(BACKOFF_S)  # the image may show it in a moment
-        finally:
-            self._task = None
+        while self._wrong:
+            wrong = dict(list(self._wrong.items())[:ASSIGNMENTS_MAX])
+            if not await self._ask(wrong) or self._wrong:
+                await asyncio.sleep(BACKOFF_S)  # the image may show it in a moment
+
+    def _told(self, done: asyncio.Task[None]) -> None:
+        self._task = None
+        if self._wrong and not self._closed:
+            self.look_at(next(iter(self._wrong)))  # found between the last look and the end of the task
 
     async def _ask(self, wrong: dict[TopicPartition, tuple[Uuid, Uuid]]) -> bool:
         """Send one request; return True where all of it was taken in."""

@@ -13,8 +13,10 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from ottla.background import keep_running, supervise
 from ottla.base import ErrorCode, KafkaError, LeaderEpoch, NodeId
 from ottla.broker.controller.broker_sessions import BrokerSessions
 from ottla.broker.quorum.driver import Quorum
@@ -224,7 +226,8 @@ class ControllerDuties:
         self._set_timer()
         self._run(self._look_after())
         for duty in self._duties:
-            self._run(self._keep(duty))
+            keep = partial(self._keep, duty)
+            self._hold(keep_running(keep, name="a duty", serves="the cluster's controller", loop=self._loop))
 
     def _end(self) -> None:
         self._epoch = None
@@ -237,14 +240,11 @@ class ControllerDuties:
         self._tasks.clear()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        self._hold(supervise(work, serves="the cluster's controller", loop=self._loop))
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("A duty of the controller failed", exc_info=task.exception())
+    def _hold(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     # -- sessions
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from ottla.background import awaited
 from ottla.base import ErrorCode, KafkaError, NodeId, Offset, Uuid
 from ottla.broker.controller.duties import ControllerDuties
 from ottla.broker.parts import ControllerParts
@@ -103,10 +104,7 @@ async def submit_in_parts(
             return Parted((outcome,))
         if not rounds:
             raise _again_and_again()
-        tasks = [
-            asyncio.ensure_future(later(rest, brokers, outcome.hand_over, may_go, rounds))
-            for brokers, rest in outcome.waiting
-        ]
+        tasks = [awaited(later(rest, brokers, outcome.hand_over, may_go, rounds)) for brokers, rest in outcome.waiting]
         try:
             found = await asyncio.gather(*tasks)
         finally:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from typing import Any
 
+from ottla.background import awaited, keep_running
 from ottla.base import ErrorCode, KafkaError, LeaderEpoch, NodeId, Uuid
 from ottla.broker.controller.channel import ControllerChannel
 from ottla.broker.quorum.driver import Quorum
@@ -114,13 +116,17 @@ class BrokerLifecycle:
         """Begin to send heartbeats, and return once the broker may serve."""
         self._quorum.subscribe_leadership(self._leadership_changed)
         self._storage.on_offline = self._wake.set
-        self._task = self._loop.create_task(self._live())
-        self._watching = self._loop.create_task(self._watch_vacancy())
-        unfenced = self._loop.create_task(self._unfenced.wait())
+        self._task = self._lasting(self._live, "send heartbeats")
+        self._watching = self._lasting(self._watch_vacancy, "watch for a controller")
+        unfenced = awaited(self._unfenced.wait(), loop=self._loop)
         await asyncio.wait({self._task, unfenced}, return_when=asyncio.FIRST_COMPLETED)
         unfenced.cancel()
         if self._task.done():
             self._task.result()
+
+    def _lasting(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> asyncio.Task[None]:
+        """Begin what this broker's life hangs by; a mistake of ours in it is told, and it begins again."""
+        return keep_running(work, name=name, serves=f"broker {self._node_id}", loop=self._loop)
 
     async def _register(self, patience_s: float) -> None:
         """Get an epoch; a controller that does not answer, or another incarnation that still lives, is waited for."""

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
+from ottla.background import count_failure, note_failure, supervise
 from ottla.base import (
     Clock,
     ErrorCode,
@@ -326,7 +327,11 @@ class Coordinator(Generic[S]):
 
     def _refused(self, refuse: Callable[[KafkaError], M], error: KafkaError) -> M:
         """Return the answer to a request that came to nothing, in the codes that this coordinator's clients know."""
-        return refuse(KafkaError(coordinator_error(error.code), error.message))
+        code = coordinator_error(error.code)
+        if code is ErrorCode.UNKNOWN_SERVER_ERROR:
+            log.error("A request to a coordinator of %s has failed: %s: %s", self.topic, error.code.name, error.message)
+            count_failure(f"the coordinator of {self.topic}")
+        return refuse(KafkaError(code, error.message))
 
     def _reply(self, running: RunningShard[S], token: int, response: Any) -> None:
         parked = running.parked.pop(token, None)
@@ -423,8 +428,9 @@ class Coordinator(Generic[S]):
             return
         try:
             self._perform_each(running, running.shard.expire(self.decision_context()))
-        except Exception:  # our own mistake: it is said, and the shard's other deadlines still come
-            log.exception("A deadline of %s could not be handled", running.partition.key)
+        except Exception as error:  # our own mistake: it is said, and the shard's other deadlines still come
+            serves = f"the coordinator of {self.topic}"
+            note_failure(serves, f"a deadline of {running.partition.key}", error, consequence="it is heeded again soon")
             self._set_timer(self.now_ms() + TIMER_RETRY_MS)
 
     # -- following the image
@@ -490,7 +496,7 @@ class Coordinator(Generic[S]):
 
     def run(self, work: Any) -> None:
         """Run a coroutine until the coordinator is closed."""
-        task = self._loop.create_task(work)
+        task = supervise(work, serves=f"the coordinator of {self.topic}", loop=self._loop)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -510,9 +516,15 @@ class Coordinator(Generic[S]):
             try:
                 count = await self._replay(running)
                 await self._replicated(running)
+                if self._is_loading(running):
+                    log.info("Loaded %s records of %s in %.3f s", count, key, self._loop.time() - started_s)
+                    self._activate(running)
+                return
             except Exception as error:  # our own mistake, too: it is said, and nobody else can load the shard
                 known = isinstance(error, OttlaError)
                 log.error("The coordinator of %s cannot be loaded yet: %s", key, error, exc_info=not known)
+                if not known:
+                    count_failure(f"the coordinator of {self.topic}")
                 if isinstance(error, StorageError):
                     self._partitions.failures.met(error, running.partition)
                 if not self._is_loading(running):
@@ -527,11 +539,6 @@ class Coordinator(Generic[S]):
                 running.become(ShardState.LOADING)
                 running.shard = self._make_shard()
                 running.committed = running.shard.state
-            else:
-                if self._is_loading(running):
-                    log.info("Loaded %s records of %s in %.3f s", count, key, self._loop.time() - started_s)
-                    self._activate(running)
-                return
 
     def _is_loading(self, running: RunningShard[S]) -> bool:
         """Return whether a shard is still wanted that is being loaded."""
@@ -605,7 +612,14 @@ class Coordinator(Generic[S]):
     def _activate(self, running: RunningShard[S]) -> None:
         """Take office: sessions begin, and requests are answered from now on."""
         running.become(ShardState.ACTIVE)
-        self._perform_each(running, running.shard.loaded(self.decision_context()))
+        try:
+            self._perform_each(running, running.shard.loaded(self.decision_context()))
+        except Exception as error:  # our own mistake: it is said, and who asks is answered all the same
+            serves, name = (
+                f"the coordinator of {self.topic}",
+                f"what is to be done after loading {running.partition.key}",
+            )
+            note_failure(serves, name, error, consequence="deadlines that it did not set are missing")
         self.activated(running.shard)
 
     def activated(self, shard: S) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 
-__all__ = ["rounds"]
+from ottla.background import note_failure
 
-log = logging.getLogger(__name__)
+__all__ = ["rounds"]
 
 INTERVAL_S_MAX = 86_400.0
 
@@ -19,5 +18,5 @@ async def rounds(name: str, interval_ms: Callable[[], int], work: Callable[[], A
         await asyncio.sleep(min(interval_ms() / 1000, INTERVAL_S_MAX))
         try:
             await work()
-        except Exception:  # our own mistake: it is said, and the next round comes
-            log.exception("%s failed, and is done again in its next round", name)
+        except Exception as error:  # our own mistake: it is said, and the next round comes
+            note_failure("a coordinator", name, error, consequence="it is done again in the next round")

@@ -12,6 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import NamedTuple
 
+from ottla.background import note_failure, restarting
 from ottla.base import (
     Clock,
     ErrorCode,
@@ -256,7 +257,11 @@ class TransactionCoordinator(Coordinator[Shard]):
             else:
                 self.run(self._complete_later(end, backoff_s))
 
-        answer = self.write(name, decide, lambda error: Outcome(error.code))
+        try:
+            answer = self.write(name, decide, lambda error: Outcome(error.code))
+        except Exception as error:  # our own mistake: nobody else ends the transaction
+            note_failure(f"transactional id {name}", "the end of a transaction", error, consequence="it is tried again")
+            answer = Outcome(ErrorCode.UNKNOWN_SERVER_ERROR)
         if isinstance(answer, Deferred):
             answer.listen(noted)
         else:
@@ -269,26 +274,33 @@ class TransactionCoordinator(Coordinator[Shard]):
     async def _finish(self, end: _End, left: set[TopicPartition]) -> None:
         """Write what markers are left, as often as it takes, while this broker coordinates the transactional id."""
         name = end.transaction.transactional_id
-        backoff_s = BACKOFF_S
         try:
-            while left and self._is_in_office(end):
-                codes = await self._write(end.marker, left)
-                if ErrorCode.TRANSACTION_COORDINATOR_FENCED in codes.values():
-                    log.warning("A later coordinator of %s is in office; this one leaves its end alone", name)
-                    return
-                for each in [each for each in left if codes.get(each) is ErrorCode.INVALID_PRODUCER_EPOCH]:
-                    log.warning("%s has a later epoch of %s, whose end is not written there", each, name)
-                    codes[each] = ErrorCode.NONE  # something was lost, and no marker of this epoch can come in any more
-                left -= {each for each, code in codes.items() if code is ErrorCode.NONE}
-                left -= {each for each in left if self._is_deleted(each)}
-                if left:
-                    await asyncio.sleep(backoff_s)
-                    backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
-            if not left:
-                self._complete(end)
+            await restarting(
+                lambda: self._write_left(end, left), name="the end of a transaction", serves=f"transactional id {name}"
+            )
         finally:
             if left:
                 self._ends.discard(end.key)
+
+    async def _write_left(self, end: _End, left: set[TopicPartition]) -> None:
+        """Write markers until none is left, which `left` says at any moment, and note that."""
+        name = end.transaction.transactional_id
+        backoff_s = BACKOFF_S
+        while left and self._is_in_office(end):
+            codes = await self._write(end.marker, left)
+            if ErrorCode.TRANSACTION_COORDINATOR_FENCED in codes.values():
+                log.warning("A later coordinator of %s is in office; this one leaves its end alone", name)
+                return
+            for each in [each for each in left if codes.get(each) is ErrorCode.INVALID_PRODUCER_EPOCH]:
+                log.warning("%s has a later epoch of %s, whose end is not written there", each, name)
+                codes[each] = ErrorCode.NONE  # something was lost, and no marker of this epoch can come in any more
+            left -= {each for each, code in codes.items() if code is ErrorCode.NONE}
+            left -= {each for each in left if self._is_deleted(each)}
+            if left:
+                await asyncio.sleep(backoff_s)
+                backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
+        if not left:
+            self._complete(end)
 
     def _is_in_office(self, end: _End) -> bool:
         try:

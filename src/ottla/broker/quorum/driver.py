@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from ottla.background import keep_running, supervise
 from ottla.base import (
     Clock,
     ConfigError,
@@ -176,7 +177,8 @@ class Quorum:
             )
         self._tick()
         if self._peers is not None:
-            self._keeping = self._loop.create_task(self._peers.membership.keep())
+            keep, serves = self._peers.membership.keep, "the metadata quorum"
+            self._keeping = keep_running(keep, name="keep voters", serves=serves, loop=self._loop)
         if voters.latest.ids == (self.key.id,) and voters.latest.has(self.key):
             try:
                 await self._open_cluster()
@@ -492,17 +494,13 @@ class Quorum:
         self._schedule()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = self._loop.create_task(work)
+        task = supervise(work, serves="the metadata quorum", failed=self._cannot_go_on, loop=self._loop)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._tasks.discard)
         return task
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            log.critical("The metadata quorum cannot go on", exc_info=error)
-            self._fail(StorageError(f"the metadata quorum cannot go on: {error!r}"))
+    def _cannot_go_on(self, error: BaseException) -> None:
+        self._fail(StorageError(f"the metadata quorum cannot go on: {error!r}"))
 
     async def _persist(self, ready: Ready) -> None:
         """Make the election state durable, and only then do the rest.

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla import __version__
+from ottla.background import awaited, supervise
 from ottla.base import ErrorCode, KafkaError, NodeId
 from ottla.broker.quorum.rpc import Asked, Refused, api_of, lowest_version, reply_of, request_of
 from ottla.broker.requests.answers import Deferred
@@ -117,14 +118,11 @@ class QuorumTransport:
         if self._closed or peer.in_flight >= IN_FLIGHT_MAX:
             return
         peer.in_flight += 1
-        task = asyncio.get_running_loop().create_task(self._exchange(peer, envelope))
+        # where one fails by a mistake of ours its peer's is lost, too, and is sent again as any that is lost
+        name = f"send {type(envelope.message).__name__}"
+        task = supervise(self._exchange(peer, envelope), name=name, serves="the metadata quorum")
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("A message of the quorum could not be handled", exc_info=task.exception())
+        task.add_done_callback(self._tasks.discard)
 
     async def _exchange(self, peer: _Peer, envelope: Envelope) -> None:
         to, message = envelope.to, envelope.message
@@ -199,7 +197,7 @@ class QuorumTransport:
             return peer.connection
         if peer.opening is None:
             peer.address = address
-            peer.opening = asyncio.get_running_loop().create_task(self._dial(peer, address))
+            peer.opening = awaited(self._dial(peer, address))
         return await asyncio.shield(peer.opening)
 
     async def _dial(self, peer: _Peer, address: Address) -> Connection:

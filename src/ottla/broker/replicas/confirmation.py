@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from ottla.background import awaited
 from ottla.broker.replicas.leader_lease import LeaderLease
 from ottla.broker.replicas.purgatory import Purgatory
 from ottla.broker.requests.answers import Answer, Reply, reply_of
@@ -48,7 +49,7 @@ class Confirmation:
     async def _round_from_now(self) -> float:
         """Return when a round began that has ended now, and began after this was called."""
         if self._next is None:
-            self._next = self._loop.create_task(self._round(self._running))
+            self._next = awaited(self._round(self._running), loop=self._loop)
         return await asyncio.shield(self._next)
 
     async def _round(self, before: asyncio.Task[float] | None) -> float:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from ottla import __version__
+from ottla.background import keep_running, note_failure, supervise
 from ottla.base import Clock, ErrorCode, KafkaError, NodeId, WireError
 from ottla.broker.configuration import Configuration
 from ottla.broker.replicas.followed_partition import BACKOFF_S_MIN, NOT_ASKED, FollowedPartition
@@ -182,7 +183,8 @@ class Fetcher:
     def _poke(self) -> None:
         """Have something fetched soon that was not in the last request."""
         if self._run_task is None:
-            self._run_task = self._loop.create_task(self._run())
+            name, serves = f"follow {self.leader}", "replicas that follow"
+            self._run_task = keep_running(self._run, name=name, serves=serves, reset=self._hang_up, loop=self._loop)
         elif self._in_flight:
             if len(self._session) <= CUT_SHORT_PARTITIONS_MAX:
                 self._later("cut short", max(0.0, self._asked_s + CUT_SHORT_S - self._loop.time()), self._cut_short)
@@ -513,7 +515,7 @@ class Fetcher:
     def _begin_repairs(self) -> None:
         partitions, self._to_repair = self._to_repair, []
         self._repairing += 1
-        task = self._loop.create_task(self._repair(partitions))
+        task = supervise(self._repair(partitions), name="repair", serves="replicas that follow", loop=self._loop)
         self._following.tasks.add(task)
         task.add_done_callback(self._following.tasks.discard)
 
@@ -521,6 +523,9 @@ class Fetcher:
         """Mend what keeps partitions from being fetched, then fetch them again."""
         try:
             mended = await self._following.repairs.mend(self.leader, partitions)
+        except Exception as error:  # our own mistake: it is said, and tried again as what could not be mended
+            note_failure("replicas that follow", "repair", error, consequence="it is tried again")
+            mended = []
         finally:
             self._repairing -= 1
         for followed in partitions:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from ottla.background import keep_running
 from ottla.base import Clock, KafkaError, Offload, Offset, StorageError, TopicPartition
 from ottla.broker.configuration import Configuration
 from ottla.broker.replicas.failures import Cost
@@ -88,7 +89,7 @@ class Housekeeping:
         """Begin; the first round of each duty comes after its interval."""
         for duty in self._duties:
             self._schedule(duty)
-        self._task = self._loop.create_task(self._run())
+        self._task = keep_running(self._run, name="housekeeping", serves="all logs", loop=self._loop)
         self.cleaner.start()
 
     async def stop(self) -> None:

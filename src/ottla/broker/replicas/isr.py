@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ottla.background import ended_badly, supervise
 from ottla.base import ErrorCode, KafkaError, NodeId
 from ottla.broker.controller.channel import ControllerChannel
 from ottla.broker.metrics import Metrics
@@ -161,14 +162,16 @@ class IsrKeeper:
     def _ask_soon(self) -> None:
         """Ask when the loop has handled what it has read, so that one request takes all that a fetch has brought."""
         if self._asking is None and self._waiting:
-            self._asking = self._loop.create_task(self._ask())
+            self._asking = supervise(self._ask(), name="ask for ISRs", serves="partitions led here", loop=self._loop)
             self._asking.add_done_callback(self._asked)
 
     def _asked(self, done: asyncio.Task[None]) -> None:
         self._asking = None
-        if not done.cancelled():
-            done.result()
-        if self._timer is not None:
+        if self._timer is None:
+            return
+        if ended_badly(done) and done.exception() is not None:  # it is told, and asked again, but not at once
+            self._loop.call_later(RETRY_S, self._ask_soon)
+        else:
             self._ask_soon()
 
     async def _ask(self) -> None:

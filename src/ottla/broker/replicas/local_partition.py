@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
+from ottla.background import awaited
 from ottla.base import ErrorCode, KafkaError, Millis, NodeId, Offload, Offset, StorageError, TopicPartition, Uuid
 from ottla.broker.meters import TopicTraffic
 from ottla.broker.replicas.purgatory import Purgatory
@@ -467,7 +468,7 @@ class LocalPartition:
         while self.log.recovery_point < end and not self.is_offline:
             running = self._running_flush
             if running is None:
-                running = self._flush = asyncio.ensure_future(self._flush_once())  # a task: no caller's end cancels it
+                running = self._flush = awaited(self._flush_once())  # a task: no caller's end cancels it
             await asyncio.shield(running)
         if self.is_offline:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -493,7 +494,7 @@ class LocalPartition:
         except BaseException:
             work.close()
             raise
-        task = asyncio.ensure_future(work)
+        task = awaited(work)
         self._flush = ended = asyncio.get_running_loop().create_future()
 
         task.add_done_callback(lambda _: ended.set_result(None))
@@ -509,7 +510,7 @@ class LocalPartition:
     async def on_thread(self, call: Callable[..., T], /, *args: object) -> T:
         """Run a call that uses the log's files on a thread; `when_idle` waits for its end even where the caller does not."""
         self._working += 1
-        work = asyncio.ensure_future(self._offload.thread(call, *args))
+        work = awaited(self._offload.thread(call, *args))
         work.add_done_callback(self._worked)
         return await asyncio.shield(work)
 

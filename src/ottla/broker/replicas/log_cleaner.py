@@ -17,6 +17,7 @@ from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 from typing import NamedTuple
 
+from ottla.background import awaited, keep_running, supervise
 from ottla.base import Clock, CorruptionError, Offload, StorageError, TopicPartition
 from ottla.broker.configuration import Configuration
 from ottla.broker.metrics import Metrics
@@ -94,7 +95,7 @@ class LogCleaner:
     def start(self) -> None:
         """Begin, unless `log.cleaner.enable` is false."""
         if self._settings.log_cleaner_enable:
-            self._task = self._loop.create_task(self._run())
+            self._task = keep_running(self._run, name="compaction", serves="compacted logs", loop=self._loop)
 
     async def stop(self) -> None:
         """Take every lease back and return when no worker writes any more."""
@@ -184,14 +185,13 @@ class LogCleaner:
     def _begin(self, partition: LocalPartition, found: Cleanable) -> None:
         lease = join(partition.log.folder, LEASE)
         partition.being_cleaned = True
-        task = self._loop.create_task(self._clean(partition, found, lease))
+        serves = f"compaction of {partition.key}"
+        task = supervise(self._clean(partition, found, lease), name="clean", serves=serves, loop=self._loop)
         self._running[task] = lease
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._running[task]
-        if not task.cancelled() and (error := task.exception()) is not None:
-            raise error  # our own mistake: the loop's exception handler says so
 
     async def _clean(self, partition: LocalPartition, found: Cleanable, lease: str) -> None:
         """Clean one log, and say what came of it."""
@@ -280,7 +280,7 @@ class LogCleaner:
         """Clean in the worker process; the lease is taken back when the log is not what was planned for any more."""
         settings = self._settings
         share = settings.log_cleaner_io_max_bytes_per_second / max(settings.log_cleaner_threads, 1)
-        work = asyncio.ensure_future(self._offload.background(clean_throttled, self._storage.disk, plan, share))
+        work = awaited(self._offload.background(clean_throttled, self._storage.disk, plan, share))
         while not work.done():
             await asyncio.wait((work,), timeout=WATCH_S)
             if not work.done() and (partition.is_offline or not is_as_planned(partition.log, plan)):

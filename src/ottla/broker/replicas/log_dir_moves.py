@@ -12,6 +12,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
+from ottla.background import keep_running
 from ottla.base import Clock, ErrorCode, KafkaError, Offload, StorageError, TopicPartition
 from ottla.broker.controller.directory_assignments import DirectoryAssignments
 from ottla.broker.replicas.local_partition import LocalPartition
@@ -112,7 +113,9 @@ class LogDirMoves:
         self._moves[partition.key] = Move(partition, future, log_dir, truncations=-1)
         log.info("%s moves from %s to %s", partition.key, partition.log_dir.path, log_dir.path)
         if self._task is None and not self._closed:
-            self._task = self._loop.create_task(self._run())
+            self._task = keep_running(
+                self._run, name="moves between directories", serves="replicas that move", loop=self._loop
+            )
 
     def _dropped(self, partition: LocalPartition) -> None:
         """Give up the move of a replica that goes, before another of its name may begin in the copy's folder."""

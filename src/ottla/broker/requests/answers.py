@@ -72,6 +72,11 @@ class Deferred(Generic[A]):
         if self._listener is not None:
             self._listener(None, error)
 
+    def fail_late(self, error: BaseException) -> None:
+        """Give the error of whoever was to give the answer, unless it is given."""
+        if not self.is_done:
+            self.fail(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+
     def listen(self, listener: Callable[[Any, Exception | None], None]) -> None:
         """Call this with (answer, error) once there is one, at once where there is already."""
         self._listener = listener

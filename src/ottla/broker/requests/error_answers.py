@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from ottla.background import count_failure
 from ottla.base import ErrorCode, KafkaError, StorageError, WireError
 from ottla.broker.requests.handler import Handler
 from ottla.wire import APIS, Message
@@ -25,6 +26,8 @@ def error_answer(handler: Handler[Any], request: Any, error: Exception, version:
     if not isinstance(error, KafkaError):
         log.error("%s failed", spec.name, exc_info=error)
         code = ErrorCode.KAFKA_STORAGE_ERROR if isinstance(error, StorageError) else ErrorCode.UNKNOWN_SERVER_ERROR
+        if code is ErrorCode.UNKNOWN_SERVER_ERROR:
+            count_failure(f"requests {spec.name}")
         error = KafkaError(code, _text_of(code))
     if handler.error_response is not None:
         own: Message = handler.error_response(request, error)

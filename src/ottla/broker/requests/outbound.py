@@ -18,9 +18,10 @@ import logging
 import os
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+from ottla.background import supervise
 from ottla.base import Offload, StorageError
 from ottla.broker.requests.answer_memory import PART_BYTES, AnswerMemory
 from ottla.broker.requests.file_part import FilePart, PartGoneError
@@ -326,7 +327,7 @@ class Outbound:
                     return 0
                 if count is None:
                     if not filled:
-                        self._warming = asyncio.ensure_future(self._read_next(part, min(part.size, room)))
+                        self._read_later(self._read_next(part, min(part.size, room)))
                     break
             else:
                 count = min(len(part), len(target))
@@ -355,7 +356,7 @@ class Outbound:
                     found = part.read_nowait()
                     if found is None:
                         if not pieces:
-                            self._warming = asyncio.ensure_future(self._read_next(part, part.size))
+                            self._read_later(self._read_next(part, part.size))
                         break
                     part = found
                 pieces.append(part)
@@ -405,7 +406,7 @@ class Outbound:
                 if type(part) is FilePart and part.size >= SENDFILE_BYTES_MIN:
                     count = _cached(part, budget)
                     if not count:
-                        self._warming = asyncio.ensure_future(self._warm(part, min(part.size, SEND_BYTES)))
+                        self._read_later(self._warm(part, min(part.size, SEND_BYTES)))
                         return False
                     sent = self._send_file(raw, part, count)
                     if sent < count:  # the socket is full, which another call would say again
@@ -473,6 +474,15 @@ class Outbound:
         if self._has_writer and self._raw is not None:
             self._has_writer = False
             self._loop.remove_writer(self._raw.fileno())
+
+    def _read_later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have a thread read what the page cache has not; where that fails by a mistake of ours, the connection ends."""
+        self._warming = supervise(
+            work, name="read what is sent", serves="a connection", failed=self._cannot_go_on, loop=self._loop
+        )
+
+    def _cannot_go_on(self, error: BaseException) -> None:
+        self._transport.abort()
 
     async def _warm(self, part: FilePart, count: int) -> None:
         """Have a thread read what comes next, so that the page cache holds it."""

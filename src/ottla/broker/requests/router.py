@@ -16,6 +16,7 @@ from functools import partial
 from time import perf_counter_ns
 from typing import Any, Final
 
+from ottla.background import awaited
 from ottla.base import ErrorCode, KafkaError, WireError
 from ottla.broker.meters import RequestTimes
 from ottla.broker.requests.answers import Answer, Deferred, Encoded, Reply
@@ -388,5 +389,5 @@ def _run_for(place: Pending, answer: Awaitable[Any], settle: Callable[[Any, Base
             error = done.exception()
             settle(None if error is not None else done.result(), error)
 
-    place.task = asyncio.ensure_future(answer)
+    place.task = awaited(answer)
     place.task.add_done_callback(ended)

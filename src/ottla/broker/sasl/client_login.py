@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
+from ottla.background import supervise
 from ottla.base import Clock, KafkaError, WireError
 from ottla.broker.requests.authentication_counts import AuthenticationCounts
 from ottla.broker.requests.connection import Connection, Pending, RequestSink
@@ -188,7 +189,8 @@ class _ClientLogin:
         if exchange is not None:
             place = Pending(len(token), pipelines=False)
             connection.wait_for(place)
-            place.task = self._door.loop.create_task(self._respond_later(connection, exchange, token, form, place))
+            work = self._respond_later(connection, exchange, token, form, place)
+            place.task = supervise(work, name="log in", serves="a connection", loop=self._door.loop)
             return
         try:
             answer, lifetime_ms = self._gate.respond(token, now_ms, self._steady_ms())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from ottla.background import awaited
 from ottla.base import Offload
 from ottla.security.sasl import AuthenticationError, ServerExchange
 
@@ -28,7 +29,7 @@ class WaitingExchanges:
         try:
             async with asyncio.timeout(self.wait_s_max):
                 await self._turns.acquire()
-                work = asyncio.ensure_future(self._offload.thread(exchange.respond, token))
+                work = awaited(self._offload.thread(exchange.respond, token))
                 work.add_done_callback(self._ended)
                 return await asyncio.shield(work)
         except TimeoutError:

@@ -63,6 +63,7 @@ def main(argv: list[str]) -> int:
 async def _run(given: Mapping[str, str], args: Any) -> int:
     import asyncio
 
+    from ottla.background import awaited
     from ottla.cli.local.serving import take_signals
     from ottla.spark import MirrorMaker
 
@@ -73,7 +74,7 @@ async def _run(given: Mapping[str, str], args: Any) -> int:
         return FAILED
     signalled: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     take_signals(signalled.set_result, signalled.done)
-    starting = asyncio.ensure_future(maker.start())
+    starting = awaited(maker.start())
     try:
         await asyncio.wait((starting, signalled), return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():

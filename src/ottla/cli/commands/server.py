@@ -193,8 +193,10 @@ async def end_of(node: Node, stopping: asyncio.Event) -> BaseException | None:
     """Wait for a signal, or for the node's own failure, which is returned."""
     import asyncio
 
+    from ottla.background import awaited
+
     assert node.failed is not None
-    signalled = asyncio.ensure_future(stopping.wait())
+    signalled = awaited(stopping.wait())
     ends: tuple[asyncio.Future[Any], ...] = (signalled, node.failed)
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     signalled.cancel()

@@ -55,11 +55,13 @@ def _commands(config: BrokerConfig, node: Node) -> Mapping[str, Sequence[str]]:
 async def _running(name: str, command: Sequence[str]) -> AsyncIterator[None]:
     import asyncio
 
+    from ottla.background import supervise
+
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "ottla.cli.main", *command, "--ends-with-input", "--log-level", "warning"),
         stdin=asyncio.subprocess.PIPE,
     )
-    watching = asyncio.ensure_future(_watch(name, process))
+    watching = supervise(_watch(name, process), name=f"watch {name}", serves=f"the {name}")
     try:
         yield
     finally:

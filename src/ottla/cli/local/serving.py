@@ -96,8 +96,10 @@ async def is_started(start: Coroutine[Any, Any, None], stopping: asyncio.Event) 
     """Start; False where a signal came first, for a node of a cluster may wait for others for long."""
     import asyncio
 
-    starting = asyncio.ensure_future(start)
-    signalled = asyncio.ensure_future(stopping.wait())
+    from ottla.background import awaited
+
+    starting = awaited(start)
+    signalled = awaited(stopping.wait())
     await asyncio.wait((starting, signalled), return_when=asyncio.FIRST_COMPLETED)
     signalled.cancel()
     if not starting.done():

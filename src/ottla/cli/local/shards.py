@@ -112,6 +112,8 @@ def _spawn(command: list[str]) -> subprocess.Popen[str]:
 
 def _listen_to(running: _Running) -> None:
     """Collect what a shard prints, until it ends."""
+    from ottla.background import supervise_thread
+
     process = running.process
     assert process.stdout is not None
 
@@ -122,7 +124,7 @@ def _listen_to(running: _Running) -> None:
             if line.startswith("ready "):
                 running.ready.set()
 
-    threading.Thread(target=read, daemon=True, name=f"shard-{running.shard.node_id}").start()
+    supervise_thread(read, name=f"shard-{running.shard.node_id}", serves="what a shard says")
 
 
 def _await_ready(running: list[_Running], signals: list[int]) -> bool:

@@ -35,7 +35,9 @@ class ConfigStore:
         settings: DistributedSettings,
         make_client: Callable[[str], Client],
         on_change: Callable[[Change], None],
+        failed: Callable[[BaseException], object],
     ) -> None:
+        """`failed` is told where a mistake of ours has ended the reading of the topic."""
         self.state = ConfigState()
         self._settings, self._on_change = settings, on_change
         self._started = False
@@ -45,7 +47,7 @@ class ConfigStore:
         self._turn = asyncio.Lock()
         isolation = Isolation.READ_COMMITTED if settings.exactly_once_sources else Isolation.READ_UNCOMMITTED
         name = settings.config_topic.name
-        self._log = TopicLog(make_client("configs-reader"), name, self._apply, isolation=isolation)
+        self._log = TopicLog(make_client("configs-reader"), name, self._apply, isolation=isolation, failed=failed)
         self._writer = TopicWriter(self._client, name, 1)
         self._partition = TopicPartition(name, 0)
 

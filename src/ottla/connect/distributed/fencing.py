@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from ottla.background import awaited
 from ottla.connect.distributed.group_loop import GroupLoop
 from ottla.connect.distributed.settings import DistributedSettings
 from ottla.connect.errors import BadRequestError, ConnectError, NotFoundError
@@ -32,7 +33,7 @@ class Fencing:
         """Return when no older task of a connector can write; raises ConnectError where that does not come to pass."""
         found = self._rounds.get(name)
         if found is None:
-            found = self._rounds[name] = asyncio.get_running_loop().create_task(self._fence(name))
+            found = self._rounds[name] = awaited(self._fence(name))
             found.add_done_callback(lambda _: self._rounds.pop(name, None))
         await asyncio.shield(found)
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from ottla.background import end, supervise
 from ottla.base import ErrorCode, KafkaError, OttlaError
 from ottla.client import GroupMember, JoinedGeneration, JoinedMember, JoinRefusedError
 from ottla.connect.assignment import Assignment, GroupProtocol, WorkerState, decode_assignment, encode_worker_state
@@ -131,13 +132,17 @@ class GroupLoop:
         """Begin; the configuration topic has been read."""
         self._at.known = self.configs.state
         self.session_key = self._at.known.session_key
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="group loop")
+        self._task = supervise(self._run(), name="group loop", serves="the worker", failed=self.fail)
+
+    def fail(self, error: BaseException) -> None:
+        """Say that the worker cannot go on: by a mistake of ours it does not follow any more what it has to."""
+        if not self.ended.done():
+            self.ended.set_exception(error)
+            self.ended.exception()  # seen, whether or not somebody waits for it
 
     async def close(self, *, leave: bool = True) -> None:
         """Stop taking part; what runs here is stopped by whom it belongs to."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
         await self.member.close(leave=leave)
 
     def _wake_up(self) -> None:
@@ -159,18 +164,12 @@ class GroupLoop:
                     wait_s = await self._round()
                 retry_s = RETRY_S
             except JoinRefusedError as error:
-                self.ended.set_exception(_refusal(error, self._settings.group_id))
-                self.ended.exception()  # seen, whether or not somebody waits for it
+                self.fail(_refusal(error, self._settings.group_id))
                 return
             except (OttlaError, TimeoutError) as error:
                 log.warning("The worker is not part of its group now, and tries again: %s", error)
                 wait_s, retry_s = retry_s, min(2 * retry_s, RETRY_S_MAX)
                 self._wake.clear()
-            except Exception as error:  # our own mistake: the worker ends with it
-                log.critical("The worker cannot go on", exc_info=error)
-                self.ended.set_exception(error)
-                self.ended.exception()
-                return
             try:
                 async with asyncio.timeout(None if wait_s == math.inf else wait_s):
                     await self._wake.wait()

@@ -84,8 +84,8 @@ class DistributedHerder:
         self.worker_id = urlsplit(url).netloc
         self._client = make_client("herder")
         self._bootstrap = (worker or {}).get("bootstrap.servers", "")
-        self._offsets = OffsetStores(settings, make_client)
-        self._statuses = StatusStore(settings.status_topic, make_client)
+        self._offsets = OffsetStores(settings, make_client, self._fail)
+        self._statuses = StatusStore(settings.status_topic, make_client, self._fail)
         self._prepared = False
         self._read = asyncio.Event()
         self._ask = ask
@@ -122,7 +122,7 @@ class DistributedHerder:
                 wake=wake,
                 lost=lost,
             ),
-            configs=lambda on_change: ConfigStore(settings, make_client, on_change),
+            configs=lambda on_change: ConfigStore(settings, make_client, on_change, self._fail),
             work=self._work,
             statuses=self._statuses,
             loggers=self.loggers,
@@ -130,6 +130,10 @@ class DistributedHerder:
             doing=self._say,
         )
         self._fencing = Fencing(settings, self._loop)
+
+    def _fail(self, error: BaseException) -> None:
+        """End the worker, which does not hear any more what others write."""
+        self._loop.fail(error)
 
     async def prepare(self) -> None:
         """Make or check the topics and read them, once; `start` does it where nobody has.

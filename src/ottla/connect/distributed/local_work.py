@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from dataclasses import replace
 from typing import Any
 
+from ottla.background import end, supervise
 from ottla.base import OttlaError
 from ottla.connect.distributed.settings import DistributedSettings
 from ottla.connect.errors import ConnectError
@@ -65,7 +66,7 @@ class LocalWork:
             except Exception:  # our own mistake: nobody awaits this, so it is said here
                 log.exception("A worker's request has failed")
 
-        task = asyncio.get_running_loop().create_task(watched())
+        task = supervise(watched(), name="a request", serves="the worker")
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
@@ -73,9 +74,7 @@ class LocalWork:
     async def close(self) -> None:
         """Stop everything that runs here."""
         await self.stop(self.connectors, self.tasks)
-        for task in list(self._background):
-            task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
+        await end(*self._background)
 
     def _lane(self, name: str) -> asyncio.Lock:
         return self._lanes.setdefault(name, asyncio.Lock())

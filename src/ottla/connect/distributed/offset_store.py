@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ottla.background import awaited
 from ottla.base import KafkaError, TopicPartition
 from ottla.client import Client, Isolation, TopicLog, TransactionalProducer, batch_of, partition_of
 from ottla.connect import decisions
@@ -27,10 +28,17 @@ Pairs = Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
 class _Store:
     """One topic with offsets, followed."""
 
-    def __init__(self, topic: StorageTopic, make_client: Callable[[str], Client], *, isolation: Isolation) -> None:
+    def __init__(
+        self,
+        topic: StorageTopic,
+        make_client: Callable[[str], Client],
+        *,
+        isolation: Isolation,
+        failed: Callable[[BaseException], object],
+    ) -> None:
         self.topic, self.state, self.partitions = topic, OffsetState(), topic.partitions
         self.client = make_client("offsets")
-        self._log = TopicLog(make_client("offsets-reader"), topic.name, self._apply, isolation=isolation)
+        self._log = TopicLog(make_client("offsets-reader"), topic.name, self._apply, isolation=isolation, failed=failed)
         self._writer: TopicWriter | None = None
 
     async def start(self) -> None:
@@ -82,10 +90,17 @@ class _Store:
 class OffsetStores:
     """The worker's offsets topic and the connectors' own. Raises ConnectError where brokers do not do their part."""
 
-    def __init__(self, settings: DistributedSettings, make_client: Callable[[str], Client]) -> None:
+    def __init__(
+        self,
+        settings: DistributedSettings,
+        make_client: Callable[[str], Client],
+        failed: Callable[[BaseException], object],
+    ) -> None:
+        """`failed` is told where a mistake of ours has ended the reading of a topic."""
+        self._failed = failed
         self._settings, self._make_client = settings, make_client
         self._isolation = Isolation.READ_COMMITTED if settings.exactly_once_sources else Isolation.READ_UNCOMMITTED
-        self._worker = _Store(settings.offset_topic, make_client, isolation=self._isolation)
+        self._worker = _Store(settings.offset_topic, make_client, isolation=self._isolation, failed=failed)
         self._own: dict[str, asyncio.Task[_Store]] = {}
 
     async def start(self) -> None:
@@ -110,12 +125,12 @@ class OffsetStores:
             return self._worker
         opening = self._own.get(name)
         if opening is None or (opening.done() and (opening.cancelled() or opening.exception() is not None)):
-            opening = self._own[name] = asyncio.ensure_future(self._open(name))
+            opening = self._own[name] = awaited(self._open(name))
         return await asyncio.shield(opening)
 
     async def _open(self, name: str) -> _Store:
         topic = replace(self._settings.offset_topic, name=name, setting="offsets.storage.topic")
-        store = _Store(topic, self._make_client, isolation=self._isolation)
+        store = _Store(topic, self._make_client, isolation=self._isolation, failed=self._failed)
         try:
             await store.start()
         except BaseException:

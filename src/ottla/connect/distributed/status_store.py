@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
+from ottla.background import end, keep_running
 from ottla.client import Client, Isolation, TopicLog
 from ottla.connect.distributed.settings import StorageTopic
 from ottla.connect.distributed.topic_writer import Entry, TopicWriter
@@ -31,11 +33,18 @@ PENDING_MAX = 100_000
 class StatusStore:
     """Follows the topic; what is put is written behind the caller's back, in order, and tried again until it is there."""
 
-    def __init__(self, topic: StorageTopic, make_client: Callable[[str], Client]) -> None:
+    def __init__(
+        self, topic: StorageTopic, make_client: Callable[[str], Client], failed: Callable[[BaseException], object]
+    ) -> None:
+        """`failed` is told where a mistake of ours has ended the reading of the topic."""
         self.state = StatusState()
         self._topic, self._client = topic, make_client("statuses")
         self._log = TopicLog(
-            make_client("statuses-reader"), topic.name, self._apply, isolation=Isolation.READ_UNCOMMITTED
+            make_client("statuses-reader"),
+            topic.name,
+            self._apply,
+            isolation=Isolation.READ_UNCOMMITTED,
+            failed=failed,
         )
         self._pending: dict[bytes, bytes | None] = {}
         self._more, self._written = asyncio.Event(), asyncio.Event()
@@ -47,13 +56,11 @@ class StatusStore:
         partitions = await prepare_topic(self._client, self._topic)
         await self._log.start()
         writer = TopicWriter(self._client, self._topic.name, partitions)
-        self._task = asyncio.get_running_loop().create_task(self._write(writer), name="write statuses")
+        self._task = keep_running(partial(self._write, writer), name="write statuses", serves="the worker")
 
     async def close(self) -> None:
         """Stop following and writing; `flush` comes before."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
         await self._log.close()
         await self._client.close()
 
@@ -103,15 +110,24 @@ class StatusStore:
             while self._pending:
                 taken: list[Entry] = list(self._pending.items())
                 self._pending.clear()
+                is_written = False
                 try:
                     await writer.write(taken)
-                    retry_s = RETRY_S
+                    retry_s, is_written = RETRY_S, True
                 except ConnectError as error:
                     log.warning("%s; it is tried again", error)
-                    newer, self._pending = self._pending, {key: value for key, value in taken if key is not None}
-                    for key, value in newer.items():
-                        self._pending.pop(key, None)
-                        self._pending[key] = value
+                finally:
+                    if not is_written:
+                        self._put_back(taken)
+                if not is_written:
                     await asyncio.sleep(retry_s)
                     retry_s = min(2 * retry_s, RETRY_S_MAX)
             self._written.set()
+
+    def _put_back(self, taken: list[Entry]) -> None:
+        """Have what was not written come first again, but for what is newer by now."""
+        newer, self._pending = self._pending, {key: value for key, value in taken if key is not None}
+        for key, value in newer.items():
+            self._pending.pop(key, None)
+            self._pending[key] = value
+        self._more.set()

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ottla.background import supervise
 from ottla.base import ZERO_UUID, ErrorCode, KafkaError, NodeId, Offset, TopicPartition, Uuid
 from ottla.client import EARLIEST, LATEST, Fetched, FetchPosition, Isolation
 from ottla.connect import ConnectError
@@ -237,7 +238,9 @@ class Fetcher:
             while True:
                 self._wake.clear()
                 for leader, streams, wait_ms in self._to_ask():
-                    task = asyncio.create_task(self._ask(leader, streams, wait_ms))
+                    task = supervise(
+                        self._ask(leader, streams, wait_ms), name="fetch", serves="a task", failed=self._fail
+                    )
                     running.add(task)
                     task.add_done_callback(running.discard)
                 try:

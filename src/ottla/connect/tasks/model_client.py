@@ -11,6 +11,7 @@ import selectors
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from ottla.background import awaited
 from ottla.connect import testing
 from ottla.connect.tasks.task_client import Condition
 
@@ -160,12 +161,12 @@ class ModelTaskClient:
 
     def begin(self, call: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """See `TaskClient`."""
-        self._begun.append(self._loop.create_task(call))
+        self._begun.append(awaited(call, loop=self._loop))
         return self._begun[-1]
 
     def run(self, call: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
         """See `TaskClient`."""
-        task = self._loop.create_task(call if timeout_s is None else asyncio.wait_for(call, timeout_s))
+        task = awaited(call if timeout_s is None else asyncio.wait_for(call, timeout_s), loop=self._loop)
         try:
             return self._loop.run_until_complete(task)
         except BaseException:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
+from ottla.background import supervise_thread
 from ottla.connect import ConnectError, storage
 from ottla.connect.tasks.channel import Channel
 from ottla.connect.tasks.frames import (
@@ -84,7 +85,7 @@ class RemotePort(Generic[Spec]):
             self._channel.close()
             raise
         self._channel.wait_for_ever()
-        threading.Thread(target=self._listen, name="ottla-control", daemon=True).start()
+        supervise_thread(self._listen, name="ottla-control", serves="a task", failed=self._hears_no_more)
 
     def _greet(self, dial: Dial) -> None:
         """Prove to the worker who this is, and have it prove the same; raises ConnectionError."""
@@ -126,11 +127,15 @@ class RemotePort(Generic[Spec]):
                     self._on_levels(message["levels"])
                 if "order" in message:
                     self._on_order(message)
-        except (OSError, ValueError, KeyError):
-            with self._changed:
-                self._gone, self._target = True, storage.TargetState.STOPPED
-                self._changed.notify_all()
-            self._on_gone()
+        except (OSError, ValueError, KeyError) as error:
+            self._hears_no_more(error)
+
+    def _hears_no_more(self, error: BaseException) -> None:
+        """Stop the task: what its worker wants is not heard any more."""
+        with self._changed:
+            self._gone, self._target = True, storage.TargetState.STOPPED
+            self._changed.notify_all()
+        self._on_gone()
 
     def _send(self, message: dict[str, Any]) -> None:
         frame = encode(message)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ottla.background import end, supervise
 from ottla.base import KafkaError, TopicPartition
 from ottla.client import (
     Encoded,
@@ -402,12 +403,10 @@ class TaskProducer:
         if self.transaction is not None:
             await self.transaction.begin()
         await self._producer.start()
-        self._worker = asyncio.create_task(self._send_all())
+        self._worker = supervise(self._send_all(), name="send", serves="a task")
 
     async def _stop(self) -> None:
-        if self._worker is not None:
-            self._worker.cancel()
-            await asyncio.gather(self._worker, return_exceptions=True)
+        await end(self._worker)
         await self._producer.close()
 
     def _fail(self, error: BaseException) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ottla.background import supervise_thread
 from ottla.connect import SourceTask, storage
 from ottla.connect.tasks.interface import TaskPort
 
@@ -36,7 +37,9 @@ class TaskStopper:
 
     def start(self) -> None:
         """Begin to watch what the worker wants."""
-        threading.Thread(target=self._watch, name="source task's stopper", daemon=True).start()
+        supervise_thread(
+            self._watch, name="source task's stopper", serves="a source task", failed=lambda _: self._stop()
+        )
 
     @contextmanager
     def waiting(self) -> Iterator[None]:

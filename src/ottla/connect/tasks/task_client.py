@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from types import MappingProxyType, TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
+from ottla.background import supervise_thread
 from ottla.client import Client, Limits, client_network
 
 __all__ = ["ClientThread", "Condition", "LazyClient", "MakeTaskClient", "TaskClient"]
@@ -113,8 +114,7 @@ class ClientThread:
         self.client = Client(bootstrap, client_id=client_id, limits=limits, network=client_network(security))
         """See `TaskClient`."""
         self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name=f"client {client_id}", daemon=True)
-        self._thread.start()
+        self._thread = supervise_thread(self._run, name=f"client {client_id}", serves="a task's client")
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)

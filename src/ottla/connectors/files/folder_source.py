@@ -14,8 +14,10 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, ClassVar
 
+from ottla.background import supervise_thread
 from ottla.connect import (
     STOCK_VERSION,
     ConfigDef,
@@ -356,8 +358,12 @@ class FolderSourceConnector(SourceConnector):
         count = max(1, min(tasks_max, len(logs)))
         salt = _even(logs, count)
         if count < tasks_max and self._watch is None:
-            self._watch = threading.Thread(target=self._wait_for_more, args=(tasks_max,), daemon=True)
-            self._watch.start()
+            self._watch = supervise_thread(
+                partial(self._wait_for_more, tasks_max),
+                name="folder-source-logs",
+                serves="a connector",
+                failed=self.context.raise_error,
+            )
         self._given = count
         return [{**self.props, NUMBER: str(number), COUNT: str(count), SALT: str(salt)} for number in range(count)]
 

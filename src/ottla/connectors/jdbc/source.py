@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ottla.background import supervise_thread
 from ottla.connect import ConfigValue, ConnectError, SourceConnector
 from ottla.connectors.jdbc.checks import check_database
 from ottla.connectors.jdbc.keys import typed
@@ -49,8 +50,9 @@ class JdbcSourceConnector(SourceConnector):
         self._watch: threading.Thread | None = None
         if not self._settings["query"].strip():
             self._found = self._tables()
-            self._watch = threading.Thread(target=self._watching, name="jdbc-source-tables", daemon=True)
-            self._watch.start()
+            self._watch = supervise_thread(
+                self._watching, name="jdbc-source-tables", serves="a connector", failed=self.context.raise_error
+            )
 
     def stop(self) -> None:
         """End the watch over tables."""

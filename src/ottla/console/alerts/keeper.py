@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from ottla.background import end, keep_running, supervise
 from ottla.base import Millis, OttlaError
 from ottla.console.alerts.notices import Notices, notice
 from ottla.console.alerts.rules import OK, RINGING, AlertError, Event, Rule, State, next_state, rule_of
@@ -90,14 +91,11 @@ class AlertKeeper:
         """Begin to watch."""
         self._loop = asyncio.get_running_loop()
         if self.topic:
-            self._task = self._loop.create_task(self._run())
+            self._task = keep_running(self._run, name="watch rules", serves="alerts")
 
     async def stop(self) -> None:
         """Watch no more."""
-        tasks = [each for each in (self._task, *self._telling.values()) if each is not None]
-        for each in tasks:
-            each.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(self._task, *self._telling.values())
 
     async def settled(self) -> None:
         """Wait until everybody who is being told has been, or was given up."""
@@ -280,11 +278,9 @@ class AlertKeeper:
         def ended(done: asyncio.Task[None]) -> None:
             if self._telling.get(name) is done:
                 del self._telling[name]
-            if not done.cancelled() and (error := done.exception()) is not None:
-                log.warning("alert %s: %s", name, error)
 
         waits = self._telling.get(name)
-        task = asyncio.get_running_loop().create_task(_behind(waits, tell))
+        task = supervise(_behind(waits, tell), name="tell", serves=f"alert {name}")
         self._telling[name] = task
         task.add_done_callback(ended)
 

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from ottla.admin import RestError, Worker
+from ottla.background import supervise_thread
 from ottla.console.records.scans import Frame
 from ottla.http import HttpError
 
@@ -39,7 +40,10 @@ class _Reading:
         self._room = threading.Semaphore(WAITING_MAX)
         self._answer: http.client.HTTPResponse | None = None
         self._is_over = False
-        threading.Thread(target=self._run, name="console-sql", daemon=True).start()
+        supervise_thread(self._run, name="console-sql", serves="a tab", failed=self._fail)
+
+    def _fail(self, error: BaseException) -> None:
+        self._tell((0, RestError(f"The console has failed: {type(error).__name__}; its log says why")))
 
     def _tell(self, item: Any) -> None:
         if not self._loop.is_closed():

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from ottla.background import end, keep_running
 from ottla.base import Millis, OttlaError
 from ottla.client import Client
 from ottla.console.figures.history import Bucket, History, Mark
@@ -189,21 +190,21 @@ class HistoryKeeper:
         """Begin; without `writes` only what is there is read."""
         if self._topic.is_there:
             self._writes = writes
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            self._task = keep_running(self._run, name="keep the history", serves="figures from before")
 
     async def stop(self) -> None:
         """Write what there is of a block, if the cluster takes it soon, and end."""
         if self._task is None:
             return
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
         if self._writes and self._loaded:
             with suppress(TimeoutError):
                 async with asyncio.timeout(STOP_SECONDS_MAX):
                     await self.write(partly=True)
 
     async def _run(self) -> None:
-        await self.load()
+        if not self._loaded:
+            await self.load()
         if not self._writes or not self._loaded:
             return
         jitter_ms = int(random.uniform(0, JITTER_S) * 1000)

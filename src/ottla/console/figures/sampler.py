@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 
+from ottla.background import end, keep_running
 from ottla.base import OttlaError
 from ottla.client import Client
 from ottla.console.figures.history import History, Mark
@@ -60,13 +61,11 @@ class Sampler:
 
     def start(self) -> None:
         """Begin to look."""
-        self._task = asyncio.create_task(self._run())
+        self._task = keep_running(self._run, name="sample", serves="all figures", reset=self._wanted.set)
 
     async def stop(self) -> None:
         """Look no more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
 
     def look_now(self) -> None:
         """Look soon, at everything: something has been changed."""

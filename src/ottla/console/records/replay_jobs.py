@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ottla.admin import AdminError
+from ottla.background import supervise
 from ottla.base import KafkaError, Millis, OttlaError, TopicPartition
 from ottla.client import LATEST, Client, Isolation
 from ottla.console.own_topic import OwnTopic
@@ -244,7 +245,7 @@ class ReplayJobs:
             await self._keep(job)
             client = place.cluster.reader()
             replaying = Replaying(client, job.replay, matching, writing)
-            task = asyncio.get_running_loop().create_task(self._run(client, replaying, job))
+            task = supervise(self._run(client, replaying, job), name=f"replay {name}", serves="who replays")
             self._running[name], self._clusters[name] = (replaying, task), place.cluster
         finally:
             self._beginning.discard(name)

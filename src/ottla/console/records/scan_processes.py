@@ -16,6 +16,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from ottla.background import supervise
 from ottla.base import ErrorCode, KafkaError, OttlaError
 from ottla.console.clusters import ClusterSettings, Credentials
 from ottla.console.records.file_decoders import FileDecoder
@@ -63,6 +64,11 @@ class _Worker:
         assert stdin is not None
         if not stdin.is_closing():
             stdin.write(len(data).to_bytes(HEAD_BYTES, "big") + data)
+
+    def give_up(self, error: BaseException) -> None:
+        """End the process: what it says is not understood, and another takes its place."""
+        if self.process.returncode is None:
+            self.process.kill()
 
     @property
     def is_alive(self) -> bool:
@@ -161,7 +167,7 @@ async def _started() -> _Worker:
         start_new_session=True,  # a signal to the console's terminal is the console's matter: it ends its workers
     )
     worker = _Worker(process)
-    worker.reading = asyncio.get_running_loop().create_task(_read(worker))
+    worker.reading = supervise(_read(worker), name="hear a worker", serves="searches", failed=worker.give_up)
     return worker
 
 

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Hashable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
+from ottla.background import end, supervise
 from ottla.base import KafkaError, OttlaError
 from ottla.console.clusters import Cluster
 from ottla.console.records.file_decoders import values_of
@@ -43,7 +44,6 @@ class _Searches:
         self._tails = Tails()
 
     def take(self, kind: str, number: int, job: ScanJob | None = None) -> None:
-        loop = asyncio.get_running_loop()
         if kind == "open":
             assert job is not None
             try:
@@ -51,9 +51,9 @@ class _Searches:
             except OttlaError as error:
                 self._frames[number] = _failing(error)
         elif kind == "next" and number in self._frames:
-            self._tasks[number] = loop.create_task(self._next(number))
+            self._tasks[number] = supervise(self._next(number), name="search", serves="a search")
         elif kind == "close":
-            closing = loop.create_task(self._close(number))
+            closing = supervise(self._close(number), name="end a search", serves="a search")
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
 
@@ -100,8 +100,7 @@ class _Searches:
     async def _close(self, number: int) -> None:
         task = self._tasks.pop(number, None)
         if task is not None and not task.done():
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await end(task)
         frames = self._frames.pop(number, None)
         if frames is not None:
             await frames.aclose()

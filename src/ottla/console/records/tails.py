@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
+from ottla.background import end, supervise
 from ottla.base import ErrorCode, KafkaError, Offset, OttlaError, TopicPartition
 from ottla.client import LATEST, Client, FetchPosition, Isolation
 from ottla.console.records.reads import Read
@@ -89,7 +90,7 @@ class Tail:
         self._positions: dict[int, int] = {}
         loop = asyncio.get_running_loop()
         self._began: asyncio.Future[None] = loop.create_future()
-        self._task = loop.create_task(self._run())
+        self._task = supervise(self._run(), name="tail", serves=f"who looks at {topic}")
 
     async def began(self) -> None:
         """Wait until it knows where the topic ends; raises OttlaError where that cannot be."""
@@ -97,8 +98,7 @@ class Tail:
 
     async def stop(self) -> None:
         """Read no more."""
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
         await self._client.close()
 
     async def _ends(self) -> dict[int, int]:

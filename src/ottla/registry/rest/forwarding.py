@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from ottla.background import awaited, end
 from ottla.http import Asker, AskError, Reply, Request
 from ottla.registry.core.errors import forwarding_failed, unknown_leader
 from ottla.registry.election import Election
@@ -88,8 +89,8 @@ class Forwarding:
                 f"there, or list its host in {INSTANCE_HOSTS} of every instance"
             )
         address = f"{primary.url}{request.rel_url.raw_path_qs}"
-        asking = asyncio.ensure_future(self._ask(request.method, address, data, {**headers, FORWARDED: "true"}))
-        replaced = asyncio.ensure_future(self._replaced(primary))
+        asking = awaited(self._ask(request.method, address, data, {**headers, FORWARDED: "true"}))
+        replaced = awaited(self._replaced(primary))
         try:
             await asyncio.wait((asking, replaced), return_when=asyncio.FIRST_COMPLETED)
             if asking.done():
@@ -102,9 +103,7 @@ class Forwarding:
         except TimeoutError as found:
             error = found
         finally:
-            for each in (asking, replaced):
-                each.cancel()
-            await asyncio.gather(asking, replaced, return_exceptions=True)
+            await end(asking, replaced)
         if request.method in REPEATABLE:
             return None
         raise forwarding_failed(f"Unexpected error while forwarding the request to {primary.url}: {error}") from error

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from ottla.background import supervise
 from ottla.base import OttlaError
 from ottla.connect import storage
 from ottla.connect.tasks import Dial, TaskSpec, frames
@@ -216,7 +217,7 @@ class ControlServer:
                 message = await _receive(reader)
                 op = str(message["op"])
                 if "n" in message:
-                    task = asyncio.ensure_future(_answer(attempt, op, message))
+                    task = supervise(_answer(attempt, op, message), name=f"answer {op}", serves="a task")
                     answering.add(task)
                     task.add_done_callback(answering.discard)
                 elif op == "tell":

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from ottla.background import supervise_thread
 from ottla.base import ConfigError
 from ottla.connect import Plugins
 from ottla.connect.tasks import Dial, TaskSpec
@@ -333,7 +334,7 @@ class ThreadJobs:
                 failed.append(f"{type(error).__name__}: {error}")
             cancelled.set()
 
-        threading.Thread(target=work, name=str(spec.task), daemon=True).start()
+        supervise_thread(work, name=str(spec.task), serves="a task")
         cancelled.wait()
         del self._cancelled[dial.attempt]
         return failed[0] if failed else None

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
+from ottla.background import end, keep_running
 from ottla.base import OttlaError
 from ottla.connect import ConnectError, WorkerConfig, WorkerMode
 from ottla.mirror import Flow, flows_of, has_internal_rest
@@ -63,13 +65,11 @@ class MirrorMaker:
                 raise ConnectError(f"{flow}: {error}") from error
         await self._rest.listen([(flow, each.herder) for flow, each in zip(self.flows, self.workers, strict=True)])
         for flow, worker in zip(self.flows, self.workers, strict=True):
-            self._putting.append(asyncio.get_running_loop().create_task(self._put(flow, worker), name=f"put {flow}"))
+            self._putting.append(keep_running(partial(self._put, flow, worker), name=f"put {flow}", serves=f"{flow}"))
 
     async def close(self) -> None:
         """Stop every worker with its connectors."""
-        for task in self._putting:
-            task.cancel()
-        await asyncio.gather(*self._putting, return_exceptions=True)
+        await end(*self._putting)
         await self._rest.close()
         await asyncio.gather(*(each.close() for each in self.workers))
 

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
+from ottla.background import awaited, supervise
 from ottla.base import ConfigError
 from ottla.connect import (
     ConnectError,
@@ -79,7 +80,7 @@ class SparkTaskRunner:
     async def open(self) -> None:
         """Begin to listen for tasks, and to start the Spark session, which takes seconds; tasks wait for it."""
         await self.control.listen()
-        self._ready = asyncio.ensure_future(self._start_jobs())
+        self._ready = awaited(self._start_jobs())
 
     async def _start_jobs(self) -> None:
         began = time.monotonic()
@@ -222,7 +223,7 @@ class _Supervised:
 
     def begin(self) -> None:
         """Run the task, behind the caller."""
-        self._done = asyncio.ensure_future(self._supervise())
+        self._done = supervise(self._supervise(), name=f"look after {self.task}", serves=f"{self.task}")
 
     def aim(self, target: storage.TargetState) -> None:
         """Set what the task is to do."""
@@ -283,12 +284,12 @@ class _Supervised:
             self._start.connector_config, sink=self._is_sink, policy=policy, worker=worker
         )
         self.restarts = TaskRestarts(RestartPolicy.of(self._runner.worker, self._start.connector_config))
-        ready = asyncio.ensure_future(self._runner.ready())
+        ready = awaited(self._runner.ready())
         if not ready.done():
             self._tell(_State.UNASSIGNED)
         while not ready.done() and self.target is not _Target.STOPPED:
             self._changed.clear()
-            changed = asyncio.ensure_future(self._changed.wait())
+            changed = awaited(self._changed.wait())
             await asyncio.wait((ready, changed), return_when=asyncio.FIRST_COMPLETED)
             changed.cancel()
         if ready.done():
@@ -313,7 +314,7 @@ class _Supervised:
                     return False
                 told = True
                 self._changed.clear()
-                ends = [asyncio.ensure_future(slots.freed()), asyncio.ensure_future(self._changed.wait())]
+                ends = [awaited(slots.freed()), awaited(self._changed.wait())]
                 look_s = None if self._runner.jobs.local else CLUSTER_LOOK_SECONDS
                 await asyncio.wait(ends, timeout=look_s, return_when=asyncio.FIRST_COMPLETED)
                 for each in ends:
@@ -352,7 +353,7 @@ class _Supervised:
         runner = self._runner
         given = (attempt.spec, attempt.dial, dict(runner.levels()))
         job = asyncio.get_running_loop().run_in_executor(runner.threads, runner.jobs.run, *given)
-        lost = asyncio.ensure_future(attempt.lost.wait())
+        lost = awaited(attempt.lost.wait())
         await asyncio.wait((job, lost), return_when=asyncio.FIRST_COMPLETED)
         if job.done():
             if attempt.claimed:

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from ottla.background import note_failure, supervise_thread
 from ottla.base import ConfigError, ErrorCode, KafkaError
 from ottla.client import BlockingClient
 from ottla.spark.cluster_protection import check_cluster, secured_part
@@ -80,7 +81,7 @@ class StreamsService:
         self._wake = threading.Event()
         self._is_closing = False
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix=f"service-{name}")
-        self._watcher = threading.Thread(target=self._watch, name=f"service-{name}", daemon=True)
+        self._watcher: threading.Thread | None = None
         self._began_at_s = 0.0
 
     # -- life
@@ -105,7 +106,7 @@ class StreamsService:
         )
         self._began_at_s = time.monotonic()
         self._hosts.start(self.master)
-        self._watcher.start()
+        self._watcher = supervise_thread(self._watch, name=f"service-{self.name}", serves=f"service {self.name}")
         if wait and not self.wait_ready(READY_SECONDS_MAX):
             self.close()
             found = ", ".join(f"host {each.number}: {each.last_error or 'not there'}" for each in self._hosts.hosts())
@@ -138,7 +139,7 @@ class StreamsService:
             ]
         in_time = all(each.result() for each in left)
         self._wake.set()
-        if self._watcher.is_alive():
+        if self._watcher is not None and self._watcher.is_alive():
             self._watcher.join(timeout_s)
         self._threads.shutdown(wait=False)
         if self._hosts is not None:
@@ -286,10 +287,19 @@ class StreamsService:
                 idle = [each for name, each in self._watched.items() if name not in self._busy]
             now_s = time.monotonic()
             for each in idle:
-                if _is_due(each, now_s):
+                if self._is_due(each, now_s):
                     with self._lock:
                         self._busy.add(each.name)
                     self._threads.submit(self._look, each)
+
+    def _is_due(self, application: Watched, now_s: float) -> bool:
+        try:
+            return _is_due(application, now_s)
+        except Exception as error:  # our own mistake: the look meets it, too, and ends the application
+            note_failure(
+                f"service {self.name}", f"the watch of {application.name}", error, consequence="it is looked at"
+            )
+            return True
 
     def _look(self, application: Watched) -> None:
         """Do what is due of one; others need not wait for it."""

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
+from ottla.background import end, supervise
 from ottla.base import ErrorCode, KafkaError, NodeId, Offset, TopicPartition
 from ottla.client import Client, Fetched, FetchPosition, Isolation
 from ottla.spark.continuous.arrivals import Queue
@@ -68,24 +69,25 @@ class Fetching:
         self._decoder = ColumnDecoder(with_headers=True)
         self._running: set[asyncio.Task[None]] = set()
         self._worker: asyncio.Task[None] | None = None
+        self._error: BaseException | None = None
         self.fetches = self.bytes = self.records = 0
 
     def start(self) -> None:
         """Begin."""
-        self._worker = asyncio.get_running_loop().create_task(self._run(), name="fetching")
+        self._worker = supervise(self._run(), name="fetching", serves="a lane", failed=self._broke)
 
     async def close(self) -> None:
         """Stop."""
-        tasks = [*self._running, *([] if self._worker is None else [self._worker])]
-        for each in tasks:
-            each.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(self._worker, *self._running)
 
     @property
     def error(self) -> BaseException | None:
         """Why nothing is fetched any more: a mistake of ours; None while all is well."""
-        worker = self._worker
-        return worker.exception() if worker is not None and worker.done() and not worker.cancelled() else None
+        return self._error
+
+    def _broke(self, error: BaseException) -> None:
+        self._error = self._error or error
+        self._arrived()
 
     def add(self, queues: Iterable[Queue]) -> None:
         """Read these, too."""
@@ -114,7 +116,7 @@ class Fetching:
             now = loop.time()
             for leader, streams, wait_ms in self._to_ask(now):
                 self._asked[leader] = now
-                task = loop.create_task(self._ask(leader, streams, wait_ms))
+                task = supervise(self._ask(leader, streams, wait_ms), name="fetch", serves="a lane", failed=self._broke)
                 self._running.add(task)
                 task.add_done_callback(self._running.discard)
             rests = [until - now for until in self._rests.values() if until > now]

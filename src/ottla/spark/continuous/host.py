@@ -22,8 +22,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Protocol
 
+from ottla.background import awaited, keep_running, supervise_thread
 from ottla.base import OttlaError
 from ottla.client import ConsumerGroupMetadata
 from ottla.spark.continuous.lane import FencedError, Lane, OnHost
@@ -118,9 +120,9 @@ class Host:
         with _quiet_collections():
             self._orders.listen(lambda: _soon(loop, self._wake.set))
             self._port.note("ready", pid=os.getpid())
-            reporting = loop.create_task(self._report())
+            reporting = keep_running(self._report, name="report", serves="the driver")
             ended = threading.Event()
-            threading.Thread(target=self._watch, args=(ended,), name="host-watch", daemon=True).start()
+            supervise_thread(partial(self._watch, ended), name="host-watch", serves="the driver")
             try:
                 while not self._is_stopping and self._failed is None:
                     await self._wake.wait()
@@ -216,7 +218,7 @@ class Host:
         if lane is None:
             plan = self._applications[application].plan
             lane = self._lanes[key] = Lane(self._spec.service, self._spec.number, plan, self, self._applications)
-            task = asyncio.get_running_loop().create_task(self._run_lane(lane), name=f"lane of {application}")
+            task = awaited(self._run_lane(lane), name=f"lane of {application}")
             self._running[task] = lane
             task.add_done_callback(self._ended)
         return lane

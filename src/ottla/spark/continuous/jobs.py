@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from ottla.background import supervise_thread
 from ottla.connect.tasks import Dial
 from ottla.spark.continuous.executor import HostOnExecutor, run_host
 from ottla.spark.private_api.sessions import executor_slots
@@ -96,7 +97,7 @@ class ThreadHostJobs:
                 failed.append(f"{type(error).__name__}: {error}")
             ended.set()
 
-        threading.Thread(target=work, name=name, daemon=True).start()
+        supervise_thread(work, name=name, serves="a host")
         ended.wait()
         del self._cancelled[dial.attempt]
         return failed[0] if failed else None

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ottla.background import supervise
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import (
     Client,
@@ -195,7 +196,7 @@ class Lane:
             if name not in self.works and name not in self._restoring:
                 self._leaving.discard(name)  # taken away before it had failed: that order is done
                 followed = self._stop_following(name)
-                task = asyncio.get_running_loop().create_task(self._take_on(name, followed), name=f"restore {name}")
+                task = supervise(self._take_on(name, followed), name=f"restore {name}", serves=f"{name}")
                 self._restoring[name] = task
 
     def follow(self, works: Iterable[StreamsWork]) -> None:
@@ -207,7 +208,7 @@ class Lane:
             if self._following_client is None:
                 self._following_client = self._client("standby")
             standby = Standby(self._following_client, found.plan, name)
-            task = asyncio.get_running_loop().create_task(standby.run(), name=f"standby {name}")
+            task = supervise(standby.run(), name=f"standby {name}", serves=f"{name}")
             self._following[name] = standby, task
 
     def unfollow(self, works: Iterable[StreamsWork]) -> None:

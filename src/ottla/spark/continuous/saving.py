@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from ottla.background import supervise
 from ottla.base import TopicPartition
 from ottla.spark.continuous.checkpoint_files import CheckpointFiles
 from ottla.spark.continuous.plan import ApplicationPlan
@@ -87,7 +88,7 @@ class Saving:
             work = works.get(name)
             if due.at_s <= now_s and work is not None and not work.is_dirty and work.counts.commits != due.commits:
                 if (state := self._encoded(work, ends)) is not None:
-                    self._writing = asyncio.get_running_loop().create_task(self._write(work.plan, state))
+                    self._writing = supervise(self._write(work.plan, state), name="save", serves=f"{work.name}")
                 return
 
     def leave(self, work: Work, ends: Ends) -> None:
@@ -96,7 +97,7 @@ class Saving:
         if due is None or work.is_dirty or work.counts.commits == due.commits:
             return
         if (state := self._encoded(work, ends)) is not None:
-            task = asyncio.get_running_loop().create_task(self._write(work.plan, state))
+            task = supervise(self._write(work.plan, state), name="save", serves=f"{work.name}")
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
 

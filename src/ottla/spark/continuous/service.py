@@ -14,8 +14,10 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
+from ottla.background import awaited, keep_running, supervise, supervise_thread
 from ottla.base import ErrorCode, KafkaError, OttlaError, TopicPartition
 from ottla.client import Client, ConsumerGroupMetadata, init_producer_id
 from ottla.security.ephemeral import EphemeralKey, may_encrypt
@@ -137,7 +139,7 @@ class HostService:
         self._places = placing.Places()
         self._hosts = [_Host(self, number, restarts()) for number in range(hosts)]
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=f"hosts-{name}", daemon=True)
+        self._thread: threading.Thread | None = None
         self._threads = ThreadPoolExecutor(hosts + 4, thread_name_prefix=f"host-{name}")
         self._control: ControlServer | None = None
         self._keeping: list[asyncio.Task[None]] = []
@@ -173,7 +175,9 @@ class HostService:
 
     def start(self, masters: str | None = None) -> None:
         """Begin to listen, and start the hosts, which takes a moment; works may be added at once."""
-        self._thread.start()
+        self._thread = supervise_thread(
+            self._loop.run_forever, name=f"hosts-{self.name}", serves=f"service {self.name}"
+        )
         self._run(self._open(masters))
 
     def add(self, plan: ApplicationPlan, member: ConsumerGroupMetadata | None) -> None:
@@ -219,7 +223,7 @@ class HostService:
 
     def close(self, patience_s: float = STOP_SECONDS) -> None:
         """Have every host commit and end; those that do not are ended."""
-        if self._loop.is_closed() or not self._thread.is_alive():
+        if self._loop.is_closed() or self._thread is None or not self._thread.is_alive():
             return
         with suppress(TimeoutError):
             self._run(self._close(patience_s), patience_s + CANCEL_SECONDS + CALL_SECONDS_MAX)
@@ -240,7 +244,10 @@ class HostService:
             found = address_settings(self._settings, master or "")
             self._control = ControlServer(found[HOST], bind=found[BIND], key=key)
         await self._control.listen()
-        self._keeping = [self._loop.create_task(each.keep(), name=f"host {each.number}") for each in self._hosts]
+        self._keeping = [
+            keep_running(each.keep, name=f"host {each.number}", serves=f"service {self.name}", loop=self._loop)
+            for each in self._hosts
+        ]
 
     async def _add(self, application: _Application) -> None:
         self._applications[application.plan.application_id] = application
@@ -340,7 +347,9 @@ class HostService:
         self._places, said = placing.orders(self._places.wanting(wanted, replicas))
         for number in said.fence:
             if number not in self._fencing and not self._is_closing:
-                self._fencing[number] = self._loop.create_task(self._fence(number), name=f"fence {number}")
+                self._fencing[number] = keep_running(
+                    partial(self._fence, number), name=f"fence {number}", serves=f"service {self.name}", loop=self._loop
+                )
         for number, works in said.revoke.items():
             self._hosts[number].send({"order": "revoke", "works": [list(each) for each in works]})
         for number, works in said.unfollow.items():
@@ -371,22 +380,20 @@ class HostService:
     async def _fence(self, number: int) -> None:
         """Make sure that a host that is gone commits nothing more, and give its works to others."""
         lanes = {each.plan.lane: each.plan for each in self._applications.values() if each.plan.exactly_once}
-        try:
-            while lanes and not self._is_closing:
-                for lane, plan in list(lanes.items()):
-                    try:
-                        await self._take_over(plan, number)
-                        del lanes[lane]
-                    except KafkaError as error:
-                        if error.code in NOT_ALLOWED:
-                            del lanes[lane]  # who may not use the id now could not commit by it either
-                        log.warning("host %d of %s cannot be fenced yet: %s", number, self.name, error)
-                    except OSError as error:
-                        log.warning("host %d of %s cannot be fenced yet: %s", number, self.name, error)
-                if lanes:
-                    await asyncio.sleep(LOOK_SECONDS)
-        finally:
-            self._fencing.pop(number, None)
+        while lanes and not self._is_closing:
+            for lane, plan in list(lanes.items()):
+                try:
+                    await self._take_over(plan, number)
+                    del lanes[lane]
+                except KafkaError as error:
+                    if error.code in NOT_ALLOWED:
+                        del lanes[lane]  # who may not use the id now could not commit by it either
+                    log.warning("host %d of %s cannot be fenced yet: %s", number, self.name, error)
+                except OSError as error:
+                    log.warning("host %d of %s cannot be fenced yet: %s", number, self.name, error)
+            if lanes:
+                await asyncio.sleep(LOOK_SECONDS)
+        self._fencing.pop(number, None)
         self._places = self._places.fenced(number)
         self._place()
 
@@ -419,7 +426,7 @@ class HostService:
         """A host takes orders; whatever its last life had was fenced when that was lost."""
         for application in self._applications.values():
             application.sent_to.discard(host.number)
-        self._loop.create_task(self._welcome(host))
+        supervise(self._welcome(host), name=f"welcome {host.number}", serves=f"service {self.name}", loop=self._loop)
         self._changed()
 
     async def _welcome(self, host: _Host) -> None:
@@ -594,7 +601,7 @@ class _Host:
         attempt = self._attempt = service.expect(self)
         self._heard_s = time.monotonic()
         name = f"{service.name} host {self.number}"
-        job = asyncio.ensure_future(service.in_thread(lambda: service.jobs.run(attempt.dial, name)))
+        job = awaited(service.in_thread(lambda: service.jobs.run(attempt.dial, name)))
         try:
             while not job.done():
                 await asyncio.wait([job], timeout=LOOK_SECONDS)

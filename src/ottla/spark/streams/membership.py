@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 
+from ottla.background import end, keep_running, supervise_thread
 from ottla.base import ErrorCode, KafkaError, OttlaError
 from ottla.client import (
     Client,
@@ -116,8 +117,9 @@ class Membership:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             name = f"driver-{self._application}"
-            self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
-            self._thread.start()
+            self._thread = supervise_thread(
+                self._loop.run_forever, name=name, serves=f"application {self._application}"
+            )
         joining = asyncio.run_coroutine_threadsafe(self._join(), self._loop)
         try:
             joining.result()
@@ -190,7 +192,7 @@ class Membership:
             await client.close()
             raise
         name = f"driver of {self._application}"
-        self._beating = asyncio.get_running_loop().create_task(self._beat(), name=name)
+        self._beating = keep_running(self._beat, name=name, serves=f"application {self._application}")
 
     async def _settle(self) -> None:
         """Send what follows through the shared client: only a join holds up what else a connection is asked."""
@@ -273,9 +275,7 @@ class Membership:
         await self._settle()
 
     async def _leave(self) -> None:
-        if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.gather(self._beating, return_exceptions=True)
+        await end(self._beating)
         if self._lost is None:
             await self._say_goodbye()
         if self._own is not None:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from ottla.background import supervise_thread
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import BlockingClient
 from ottla.spark.checkpoint_files import Files, HadoopFiles
@@ -175,8 +176,7 @@ class StreamsApplication:
             self._shared.watch(Watched(self.settings.application_id, self.is_due, self.look))
             return self
         name = f"streams-{self.settings.application_id}"
-        self._thread = threading.Thread(target=self._watch, name=name, daemon=True)
-        self._thread.start()
+        self._thread = supervise_thread(self._watch, name=name, serves=f"application {self.settings.application_id}")
         return self
 
     def close(self, timeout_s: float = PATIENCE_SECONDS) -> bool:

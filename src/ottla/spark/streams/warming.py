@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from functools import partial
 from importlib import import_module
-from threading import Thread
 from typing import TYPE_CHECKING
+
+from ottla.background import supervise_thread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +32,7 @@ log = logging.getLogger(__name__)
 
 def warm_up(spark: SparkSession) -> None:
     """Begin to warm up a local session's workers, as many as it runs tasks at once; returns at once."""
-    Thread(target=_run, args=(spark,), name="streams-warm-up", daemon=True).start()
+    supervise_thread(partial(_run, spark), name="streams-warm-up", serves="the first batches")
 
 
 def _run(spark: SparkSession) -> None:

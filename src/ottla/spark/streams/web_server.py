@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from ottla.background import supervise_thread
 from ottla.http import Guard, Reply, Request, StreamedReply, json_reply
 from ottla.service import Dialect, Endpoint, basic_admission, guard_of, routes_of, server_of
 from ottla.spark.streams.web_door import HOSTS, Door
@@ -31,8 +31,7 @@ class ThreadedServer:
         host, port, tls = door.host, door.port, door.tls
         self._loop = asyncio.new_event_loop()
         self._server = server_of(routes_of(endpoints, DIALECT, lambda each: each.handle), streams_guard(door), DIALECT)
-        self._thread = threading.Thread(target=self._loop.run_forever, name="ottla-http", daemon=True)
-        self._thread.start()
+        self._thread = supervise_thread(self._loop.run_forever, name="ottla-http", serves="an application's pages")
         try:
             self.port = self._run(lambda: self._server.listen(host, port, tls))
             shown = f"[{host}]" if ":" in host else host

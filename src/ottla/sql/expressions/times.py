@@ -11,6 +11,10 @@ from ottla.sql.errors import EvaluationError
 DAY_MS = 86_400_000
 _EPOCH = date(1970, 1, 1).toordinal()
 _EPOCH_AT = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_MS = 86_400_000
+_CYCLE_DAYS = 146_097
+_FIRST_MS, _LAST_MS = ((each.toordinal() - _EPOCH) * _DAY_MS for each in (date.min, date.max))
+"""Of the first and the last day that Python has, whole."""
 _DATE = re.compile(r"([+-]?\d{4,9})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 _TIME = re.compile(r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:[.,](\d{1,9}))?)?)?")
 _OFFSET = re.compile(r"(Z|[+-]\d{2}:?\d{2}(?::?\d{2})?|\[?(?<![A-Za-z])[A-Za-z]++(?:/[A-Za-z_]++){1,3}+\]?)$")
@@ -81,8 +85,15 @@ def _zone(name: str, what: str, text: str) -> ZoneInfo | timezone:
 
 
 def date_text(days: int) -> str:
-    """`2020-05-17`."""
-    return date.fromordinal(days + _EPOCH).isoformat()
+    """`2020-05-17`; years that Python's dates have not as ISO 8601 and Java write them: `+12020-05-17`, `-0001-05-17`."""
+    found = days + _EPOCH
+    if not 1 <= found <= date.max.toordinal():
+        cycles = (found - 1) // _CYCLE_DAYS  # the calendar repeats itself, days of the week too, every 400 years
+        plain = date.fromordinal(found - cycles * _CYCLE_DAYS)
+        year = plain.year + 400 * cycles
+        sign = "+" if year > 9999 else "-" if year < 0 else ""
+        return f"{sign}{abs(year):04}-{plain.month:02}-{plain.day:02}"
+    return date.fromordinal(found).isoformat()
 
 
 def time_text(ms: int) -> str:
@@ -96,6 +107,10 @@ def time_text(ms: int) -> str:
 
 
 def timestamp_text(ms: int) -> str:
-    """`2020-05-17T10:11:12.345`."""
+    """`2020-05-17T10:11:12.345`; years that Python's times have not as `date_text` writes them."""
+    if not _FIRST_MS <= ms <= _LAST_MS:
+        days, left_ms = divmod(ms, _DAY_MS)
+        seconds, part = divmod(left_ms, 1000)
+        return f"{date_text(days)}T{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{part:03}"
     at = _EPOCH_AT + timedelta(milliseconds=ms)
     return at.strftime("%Y-%m-%dT%H:%M:%S.").rjust(20, "0") + f"{ms % 1000:03}"

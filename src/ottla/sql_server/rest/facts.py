@@ -50,11 +50,13 @@ class Facts:
         except (KafkaError, OSError):
             kafka = False
         runs = server.is_headless or (server.is_ready and server.topic.is_followed and server.degraded is None)
-        details = {
+        details: dict[str, dict[str, Any]] = {
             "metastore": {"isHealthy": server.is_ready},
             "kafka": {"isHealthy": kafka},
             "commandRunner": {"isHealthy": runs},
         }
+        if server.pulling.failed:
+            details["pullQueries"] = {"isHealthy": False, "tables": server.pulling.failed}
         well = all(each["isHealthy"] for each in details.values())
         told = {"isHealthy": well, "details": details, "serverState": "READY" if server.is_ready else "INITIALIZING"}
         return answer(request, told, 200 if well else 503)

@@ -11,6 +11,7 @@ import json
 from collections.abc import AsyncGenerator
 from typing import Any
 
+from ottla.background import awaited
 from ottla.base import OttlaError
 from ottla.http import HttpError, Request, Socket
 from ottla.sql.answers import RowWriter
@@ -40,7 +41,7 @@ class SocketQueries:
 
     async def handle(self, request: Request, socket: Socket) -> None:
         """Answer a query until it ends, or the client is gone."""
-        gone = asyncio.ensure_future(_closed(socket))
+        gone = awaited(_closed(socket))
         try:
             messages = self._messages(request.query.get("request", ""))
             try:
@@ -90,7 +91,7 @@ async def _closed(socket: Socket) -> None:
 
 async def _unless(gone: asyncio.Future[None], messages: AsyncGenerator[str, None]) -> str | None:
     """The next message, None behind the last, or when nobody waits for it."""
-    task: asyncio.Future[str | None] = asyncio.ensure_future(anext(messages, None))
+    task: asyncio.Future[str | None] = awaited(anext(messages, None))
     waiting: set[asyncio.Future[Any]] = {task, gone}
     await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     if not task.done():

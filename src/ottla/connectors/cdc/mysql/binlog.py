@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ottla.background import supervise_thread
 from ottla.connect import ConnectError
 from ottla.connectors.cdc.mysql.compression import HEADER_BYTES, PACKED, unpacked
 from ottla.connectors.cdc.mysql.positions import Start
@@ -170,8 +171,7 @@ class BinlogStream:
         self._handle: socket.socket | None = None
         self._connects = 0
         self._wanted: frozenset[type[Any]] = frozenset()
-        self._thread = threading.Thread(target=self._run, name="binlog", daemon=True)
-        self._thread.start()
+        self._thread = supervise_thread(self._run, name="binlog", serves="a task", failed=self._end)
 
     def read(self, seconds: float) -> Sequence[BinlogEvent]:
         """Return what has come, after `seconds` at most; raises what has ended the stream once all was taken."""

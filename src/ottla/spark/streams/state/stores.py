@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
+from ottla.background import supervise_thread
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import EARLIEST, LATEST, BlockingClient, FetchPosition, Isolation
 from ottla.spark.streams.internal_topics import changelog_topic
@@ -121,8 +122,7 @@ class StoreReader:
                 table = StoreTable(self._database, self._topology.stores[name], len(self._stores))
                 self._stores[name] = _Followed(table, topic)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._follow, name="ottla-stores", daemon=True)
-                self._thread.start()
+                self._thread = supervise_thread(self._follow, name="ottla-stores", serves="who looks into stores")
         return StoreView(self, name, self._topology.stores[name])
 
     def ask(self, name: str, question: Callable[[StoreTable], T], wait_s: float) -> tuple[T, Position]:

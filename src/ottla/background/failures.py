@@ -1,0 +1,35 @@
+"""How often something of this process has failed by a mistake of ours, by what it served."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["count_failure", "ended_badly", "failure_counts", "note_failure"]
+
+log = logging.getLogger(__name__)
+_counts: Counter[str] = Counter()
+
+
+def failure_counts() -> Mapping[str, int]:
+    """Return how often what served something has failed in this process, by what was served."""
+    return dict(_counts)
+
+
+def count_failure(serves: str) -> None:
+    """Count a failure that is logged already."""
+    _counts[serves] += 1
+
+
+def note_failure(serves: str, name: str, error: BaseException, *, consequence: str) -> None:
+    """Count a failure, and log it with its stack; `consequence` says what becomes of what it served."""
+    _counts[serves] += 1
+    log.critical("%s, which serves %s, has failed: %s", name, serves, consequence, exc_info=error)
+
+
+def ended_badly(task: asyncio.Future[Any] | None) -> bool:
+    """Whether a task has ended though it was not cancelled: it was to run until then, and what it served stands still."""
+    return task is not None and task.done() and not task.cancelled()

@@ -1,0 +1,136 @@
+"""What runs beside its owner ends by nobody's oversight: told, counted, begun again, and gone at the close."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import threading
+import weakref
+
+import pytest
+
+from ottla.background import awaited, end, ended_badly, failure_counts, restarting, running, supervise, supervise_thread
+from tests.background.killing import Mistake, kill
+
+
+def test_a_task_that_fails_is_told_with_what_it_serves_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[BaseException] = []
+
+    async def fails() -> None:
+        raise Mistake("x")
+
+    async def story() -> None:
+        task = supervise(fails(), name="follow t", serves="table T", failed=told.append)
+        await asyncio.wait([task])
+        await asyncio.sleep(0)
+        assert not running()
+        assert ended_badly(task)
+
+    before = failure_counts().get("table T", 0)
+    asyncio.run(story())
+    assert [type(each) for each in told] == [Mistake]
+    assert failure_counts()["table T"] == before + 1
+    [line] = [each for each in caplog.records if each.levelno == logging.CRITICAL]
+    assert "follow t, which serves table T, has failed" in line.getMessage()
+    assert line.exc_info is not None
+
+
+def test_a_task_that_nobody_holds_is_not_collected() -> None:
+    async def waits() -> None:
+        await asyncio.get_running_loop().create_future()  # which nobody else has: the two are a ring of garbage
+
+    async def story() -> None:
+        held = weakref.ref(supervise(waits(), name="w", serves="t"))
+        await asyncio.sleep(0)
+        gc.collect()
+        assert held() is not None
+        await end(*running())
+
+    asyncio.run(story())
+
+
+def test_one_that_is_cancelled_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        told: list[BaseException] = []
+        task = supervise(asyncio.Event().wait(), name="w", serves="t", failed=told.append)
+        await asyncio.sleep(0)
+        await end(task, None)
+        assert task.cancelled()
+        assert not told
+        assert not ended_badly(task)
+
+    asyncio.run(story())
+    assert not caplog.records
+
+
+def test_what_restarts_goes_on_after_a_mistake_with_pauses_that_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        times: list[float] = []
+        loop = asyncio.get_running_loop()
+        slept: list[float] = []
+
+        async def no_pause(seconds: float) -> None:
+            slept.append(seconds)
+
+        monkeypatch.setattr(asyncio, "sleep", no_pause)
+        resets: list[int] = []
+
+        async def run() -> str:
+            times.append(loop.time())
+            if len(times) < 9:
+                raise Mistake("again")
+            return "through"
+
+        found = await restarting(run, name="r", serves="restarted", reset=lambda: resets.append(len(times)))
+        assert found == "through"
+        assert slept == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+        assert resets == list(range(1, 9))
+
+    asyncio.run(story())
+    assert failure_counts()["restarted"] >= 8
+
+
+def test_the_end_waits_for_what_a_task_does_last() -> None:
+    async def story() -> None:
+        last: list[str] = []
+
+        async def runs() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0)
+                last.append("done")
+
+        tasks = [supervise(runs(), name=f"r{n}", serves="t") for n in range(2)]
+        await asyncio.sleep(0)
+        await end(*tasks)
+        assert last == ["done", "done"]
+
+    asyncio.run(story())
+
+
+def test_an_awaited_task_gives_its_error_to_its_maker_only(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        task = awaited(asyncio.Event().wait(), name="a")
+        await asyncio.sleep(0)
+        kill(task)
+        with pytest.raises(Mistake):
+            await task
+
+    asyncio.run(story())
+    assert not caplog.records
+
+
+def test_a_thread_that_fails_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    told = threading.Event()
+
+    def fails() -> None:
+        raise Mistake("x")
+
+    thread = supervise_thread(fails, name="watch", serves="the watched", failed=lambda _: told.set())
+    thread.join(10)
+    assert told.is_set()
+    assert thread.daemon
+    assert "watch, which serves the watched, has failed" in caplog.text
+    assert failure_counts()["the watched"] >= 1

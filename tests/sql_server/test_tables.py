@@ -1,0 +1,128 @@
+"""Tables that are followed: rows that nobody thought of cost themselves, and a follower that ends is not passed over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from ottla.background import failure_counts
+from ottla.base import TopicPartition
+from ottla.client import BlockingClient, batch_of
+from ottla.sql_server.rest.instance import Instance
+from ottla.sql_server.settings import server_settings
+from tests.background.killing import kill, named
+from tests.server import Server
+from tests.sql_server.running import Asked, SqlProcess
+
+Entry = tuple[bytes | None, bytes | None]
+
+
+def write(broker: Server, topic: str, *records: Entry) -> None:
+    with BlockingClient(broker.bootstrap) as client:
+        client.metadata([topic])
+        client.run(client.client.produce({TopicPartition(topic, 0): batch_of(records)}))
+
+
+def make_table(sql: SqlProcess, name: str, columns: str) -> None:
+    sql.ksql(f"CREATE TABLE {name} ({columns}) WITH (kafka_topic='{name}', format='JSON', partitions=1);")
+
+
+def test_a_key_of_half_a_character_costs_no_row_of_a_table(broker: Server, sql: SqlProcess, name: str) -> None:
+    make_table(sql, name, "k STRING PRIMARY KEY, v INT")
+    write(broker, name, (b'"a"', b'{"V":1}'), (b'"\\ud800"', b'{"V":2}'), (b'"b"', b'{"V":3}'))
+    sql.wait_rows(f"SELECT v FROM {name} WHERE k >= 'a' AND k <= 'b';", [[1], [3]])
+    write(broker, name, (b'"a"', b'{"V":4}'))
+    sql.wait_rows(f"SELECT v FROM {name} WHERE k = 'a';", [[4]])
+    sql.wait_rows(f"SELECT v FROM {name};", [[4], [2], [3]])
+    assert sql.ask("GET", "/healthcheck").status == 200
+
+
+def test_a_far_date_is_told_and_so_are_the_other_rows(broker: Server, sql: SqlProcess, name: str) -> None:
+    make_table(sql, name, "k STRING PRIMARY KEY, d DATE, t TIMESTAMP")
+    far = (b'"far"', b'{"D":10000000,"T":100000000000000000}')
+    write(broker, name, (b'"a"', b'{"D":0,"T":0}'), far, (b'"b"', b'{"D":-1000000,"T":-1000000000000000}'))
+    rows = [
+        ["a", "1970-01-01", "1970-01-01T00:00:00.000"],
+        ["far", "+29349-01-26", "+3170843-11-07T09:46:40.000"],
+        ["b", "-0768-02-04", "-29719-04-05T22:13:20.000"],
+    ]
+    sql.wait_rows(f"SELECT * FROM {name};", rows)
+
+
+def test_a_row_whose_place_no_table_has_is_told_and_the_others_are_kept(
+    broker: Server, sql: SqlProcess, name: str
+) -> None:
+    columns = "k STRING PRIMARY KEY, v INT"
+    window = "window_type='TUMBLING', window_size='1 SECONDS'"
+    sql.ksql(f"CREATE TABLE {name} ({columns}) WITH (kafka_topic='{name}', format='JSON', partitions=1, {window});")
+    last = (2**63 - 1).to_bytes(8, "big")
+    write(broker, name, (b'"a"' + last, b'{"V":1}'), (b'"a"' + bytes(8), b'{"V":2}'))
+    sql.wait_rows(f"SELECT v FROM {name};", [[2]])
+    assert f"a row of table {name}, offset 0 of partition 0 of {name}, cannot be kept" in sql.said()
+
+
+@asynccontextmanager
+async def instance(bootstrap: str, service: str) -> AsyncIterator[tuple[Instance, Callable[..., Awaitable[Asked]]]]:
+    """An SQL server in this process, and what asks it."""
+    properties = {
+        "bootstrap.servers": bootstrap,
+        "listeners": "http://127.0.0.1:0",
+        "ksql.service.id": service,
+        "ottla.sql.engine": "python",
+    }
+    found = Instance(server_settings(properties, {}))
+    await found.start()
+    client = SqlProcess(None, f"http://127.0.0.1:{found.addresses[0].port}")  # type: ignore[arg-type]
+
+    async def ask(*args: object) -> Asked:
+        return await asyncio.to_thread(client.ask, *args)  # type: ignore[arg-type]
+
+    try:
+        yield found, ask
+    finally:
+        await found.stop()
+
+
+def test_a_table_whose_follower_has_ended_answers_nobody_until_it_is_read_anew(broker: Server) -> None:
+    async def story() -> None:
+        async with instance(broker.bootstrap, "followers_") as (_, ask):
+            made = "CREATE TABLE f (k STRING PRIMARY KEY, v INT) WITH (kafka_topic='f', format='JSON', partitions=1);"
+            assert (await ask("POST", "/ksql", {"ksql": made})).status == 200
+            query = {"sql": "SELECT v FROM f;"}
+            assert (await ask("POST", "/query-stream", query)).body
+            assert (await ask("GET", "/healthcheck")).status == 200
+            [follower] = named("follow F")
+            kill(follower)
+            await asyncio.wait([follower])
+            sick = await ask("GET", "/healthcheck")
+            assert (sick.status, sick.body["details"]["pullQueries"]["tables"]) == (503, ["F"])
+            await asyncio.to_thread(write, broker, "f", (b'"a"', b'{"V":7}'))
+            latest = {**query, "properties": {"ottla.sql.pull.consistency": "latest"}}
+            assert "[7]" in str((await ask("POST", "/query-stream", latest)).body)
+            assert (await ask("GET", "/healthcheck")).status == 200
+            [again] = named("follow F")
+            assert again is not follower
+
+    asyncio.run(story())
+    assert failure_counts()["table F"] == 1
+
+
+def test_a_query_that_waits_for_rows_hears_that_their_follower_has_ended(broker: Server) -> None:
+    async def story() -> None:
+        async with instance(broker.bootstrap, "waiting_") as (found, ask):
+            made = "CREATE TABLE w (k STRING PRIMARY KEY, v INT) WITH (kafka_topic='w', format='JSON', partitions=1);"
+            assert (await ask("POST", "/ksql", {"ksql": made})).status == 200
+            assert (await ask("POST", "/query-stream", {"sql": "SELECT v FROM w;"})).status == 200
+            position = '{"w":{"0":5}}'
+            asked = {"sql": "SELECT v FROM w;", "properties": {"ottla.sql.pull.position": position}}
+            waiting = asyncio.ensure_future(ask("POST", "/query-stream", asked))
+            await asyncio.wait([waiting], timeout=0.5)
+            assert not waiting.done(), waiting.result()
+            kill(named("follow W")[0])
+            answer = await waiting
+            assert answer.status == 500
+            assert "Table W is not followed any more" in answer.body["message"]
+            assert found.server.pulling.failed == ["W"]
+
+    asyncio.run(story())
