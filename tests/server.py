@@ -16,6 +16,8 @@ __all__ = ["Server", "running_server", "start_server"]
 
 READY_SECONDS_MAX = 100.0
 STOP_SECONDS_MAX = 100.0
+KEEPS_ALL = "log.retention.check.interval.ms=86400000"
+"""Tests write records of 1970 and of 2023, which a broker would delete when it first looks, in slow runs only."""
 
 
 @dataclass
@@ -49,7 +51,7 @@ def start_server(folder: Path, *, port: int = 0, overrides: Sequence[str] = ()) 
 
     Raises AssertionError with everything it printed when it ends or stays silent instead.
     """
-    settings = [f"listeners=PLAINTEXT://127.0.0.1:{port}", f"log.dirs={folder / 'data'}", *overrides]
+    settings = [f"listeners=PLAINTEXT://127.0.0.1:{port}", f"log.dirs={folder / 'data'}", KEEPS_ALL, *overrides]
     command = [sys.executable, "-m", "ottla.cli.main", "server", "start"]
     for setting in settings:
         command += ["--override", setting]

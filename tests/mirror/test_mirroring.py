@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
@@ -44,6 +45,8 @@ WITH_ACLS = (
     "allow.everyone.if.no.acl.found=true",
     "super.users=User:ANONYMOUS",
 )
+WRITTEN_MS = time.time_ns() // 1_000_000
+"""When records are written: today, since brokers delete older ones half a minute after they have started."""
 QUICK = {
     **{f"{what}.replication.factor": "1" for what in ("offset-syncs.topic", "checkpoints.topic", "heartbeats.topic")},
     "replication.factor": "1",
@@ -76,7 +79,7 @@ def make(client: BlockingClient, topic: str, partitions: int = 2, **configs: str
 
 def write(client: BlockingClient, topic: str, *values: str, partition: int = 0) -> None:
     records = [
-        Record(Offset(0), 1_700_000_000_000 + row, f"k{row}".encode(), each.encode(), (("h", b"1"), ("n", None)))  # type: ignore[arg-type]
+        Record(Offset(0), WRITTEN_MS + row, f"k{row}".encode(), each.encode(), (("h", b"1"), ("n", None)))  # type: ignore[arg-type]
         for row, each in enumerate(values)
     ]
     client.produce({TopicPartition(topic, partition): bytes(build_batch(records))})
@@ -135,7 +138,7 @@ def test_what_large_batches_hold_is_measured_as_they_travel_whole(
     """Compressed, so that batches are smaller than what they hold; keys and headers are none of the values' bytes."""
     east, west = clients
     make(east, "large", 1)
-    begun = 1_700_000_000_000
+    begun = WRITTEN_MS
     for number in range(3):
         records = [
             Record(Offset(row), Millis(begun + number), b"k" * 100, b"%04d" % row * 500, (("h", b"1" * 50),))
@@ -176,8 +179,8 @@ def test_topics_and_records_follow_with_all_that_belongs_to_them(
         )
         until(lambda: counted in metrics(worker), lambda: metrics(worker))
         [first, second] = read(west, "east.orders")
-        assert (first.key, first.timestamp, first.headers) == (b"k0", 1_700_000_000_000, (("h", b"1"), ("n", None)))
-        assert first.offset == 0 and second.timestamp == 1_700_000_000_001
+        assert (first.key, first.timestamp, first.headers) == (b"k0", WRITTEN_MS, (("h", b"1"), ("n", None)))
+        assert first.offset == 0 and second.timestamp == WRITTEN_MS + 1
         assert own() == {"retention.ms": "123456789"}  # what is not to be copied is not
         make(east, "later", 1)
         make(east, "other", 1)
@@ -328,7 +331,7 @@ def test_batches_travel_whole_and_each_record_is_as_it_was(
             number += 1
             key, value = (None if number % 3 == 0 else b"k%d" % number), (None if number % 7 == 0 else b"v%d" % number)
             headers = (("h", b"%d" % number), ("n", None)) if number % 2 else ()
-            records.append(Record(Offset(row), Millis(1_700_000_000_000 - 7 * number), key, value, headers))
+            records.append(Record(Offset(row), Millis(WRITTEN_MS - 7 * number), key, value, headers))
         east.produce({place: bytes(build_batch(records, codec=codec))})
     with running_connect(tmp_path, servers[1].bootstrap, **CONVERTERS, **MEASURED) as worker:
         create(worker, "Source", flow(servers, topics="whole"))

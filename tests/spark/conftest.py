@@ -15,7 +15,7 @@ from tests.server import running_server
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     # records of any year, which must not be gone when the broker looks for old ones
-    with running_server(tmp_path_factory.mktemp("ottla"), overrides=["log.retention.ms=-1"]) as server:
+    with running_server(tmp_path_factory.mktemp("ottla")) as server:
         yield server.bootstrap
 
 
