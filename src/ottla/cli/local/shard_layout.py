@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ottla.base import ConfigError
 from ottla.cli.local.cluster import LOOPBACK, free_ports
+from ottla.cli.local.shard_folders import known_shards, refuse_hiding, shard_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,10 +69,14 @@ class _Quorum:
 
 
 def shards_of(config: BrokerConfig, count: int) -> list[Shard]:
-    """Return the shards of a configuration; raises ConfigError for what several brokers cannot share."""
+    """Return the shards of a configuration; raises ConfigError for what several brokers cannot share.
+
+    Raises it, too, where the folders hold data that they would not show (`shard_folders`).
+    """
     if not 1 <= count <= SHARDS_MAX:
         raise ConfigError("--shards", count, f"must be between 1 and {SHARDS_MAX}")
     ids = range(config.node_id, config.node_id + count)
+    refuse_hiding(config, ids, first=_first_of(config))
     quorum = _quorum_of(config, ids)
     taken = {each.port + index for each in config.client_listeners if each.port for index in range(count)}
     for number, listener in quorum.listeners.items():
@@ -91,7 +96,7 @@ def _shard(config: BrokerConfig, index: int, quorum: _Quorum) -> Shard:
         "broker.id": node_id,
         "process.roles": "controller,broker" if own is not None else "broker",
         "listeners": _joined([*listeners, *([own] if own is not None else [])]),
-        "log.dirs": ",".join(_below(each, node_id) for each in config.log_dirs),
+        "log.dirs": ",".join(shard_folder(each, node_id) for each in config.log_dirs),
         "broker.rack": settings.broker_rack or socket.gethostname(),
         "controller.listener.names": quorum.listener_name,
         **quorum.login,
@@ -101,7 +106,7 @@ def _shard(config: BrokerConfig, index: int, quorum: _Quorum) -> Shard:
     if settings.advertised_listeners is not None:
         changed["advertised.listeners"] = _joined(_above(each, index) for each in config.advertised_listeners)
     if settings.metadata_log_dir:
-        changed["metadata.log.dir"] = _below(settings.metadata_log_dir, node_id)
+        changed["metadata.log.dir"] = shard_folder(settings.metadata_log_dir, node_id)
     if index and config.settings.ottla_registry_listeners:
         changed["ottla.registry.listeners"] = ""
     if config.http_listeners:
@@ -195,8 +200,17 @@ def _secret_user(path: Path) -> str:
     return user
 
 
+def _first_of(config: BrokerConfig) -> int | None:
+    """Return the shard that is the quorum by itself, where the folders say so; None where nothing is agreed on yet."""
+    own = not config.voters and not config.settings.controller_quorum_bootstrap_servers
+    if not own or not (Path(config.log_dirs[0]) / SHARDS_FILE).exists():
+        return None
+    said = _agreed(config).get("controller")
+    return int(said) if said is not None and str(said).isdigit() else min(known_shards(config), default=None)
+
+
 def _agreed(config: BrokerConfig) -> dict[str, str]:
-    """Return the cluster's id and the controller's port, as the first start chose them."""
+    """Return the cluster's id, the controller's port and which shard it is, as the first start chose them."""
     path = Path(config.log_dirs[0]) / SHARDS_FILE
     try:
         found = json.loads(path.read_text())
@@ -204,7 +218,7 @@ def _agreed(config: BrokerConfig) -> dict[str, str]:
         from ottla.cli.local.storage_format import new_id
 
         (port,) = free_ports(1, port=config.client_listeners[0].port or 9092)
-        found = {"cluster_id": new_id(), "controller_port": str(port)}
+        found = {"cluster_id": new_id(), "controller_port": str(port), "controller": str(config.node_id)}
         _write_whole(path, json.dumps(found) + "\n")
     except ValueError:
         found = None
@@ -230,10 +244,6 @@ def _write_whole(path: Path, text: str) -> None:
 
 def _above(listener: At, index: int) -> At:
     return replace(listener, port=listener.port + index) if listener.port else listener
-
-
-def _below(folder: str, node_id: int) -> str:
-    return f"{folder.rstrip('/')}/node-{node_id}"
 
 
 def _joined(listeners: Iterable[object]) -> str:
