@@ -50,7 +50,10 @@ def refuse(*arguments: Any, **named: Any) -> NoReturn:
 
 @pytest.fixture
 def shut_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let commands read options and files, and reach no network, process, loop or sleep."""
+    """Let commands read options and files, and reach no network, process, loop or sleep.
+
+    No process above all: `server stop` looks for every server of this user, whoever has started it.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KAFKA_HOME", raising=False)
@@ -60,7 +63,7 @@ def shut_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         (asyncio, "run"),
         (asyncio.Runner, "run"),
         (subprocess.Popen, "__init__"),
-        *((os, each) for each in ("execv", "execvp", "execve")),
+        *((os, each) for each in ("execv", "execvp", "execve", "kill", "killpg")),
         (urllib.request, "urlopen"),
         (socket, "create_connection"),
         (socket.socket, "connect"),

@@ -11,11 +11,13 @@ asks for a login, whose secret is made with the folder and stands in a file of t
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -36,6 +38,7 @@ __all__ = ["SHARDS_MAX", "Shard", "shards_of"]
 SHARDS_MAX = 64
 SHARDS_FILE = "shards.json"
 """In the first log directory: what the shards of a machine that is its own quorum have agreed on."""
+LOCK_FILE = "shards.lock"
 SECRET_FILE = "shards-login.properties"
 """Beside it: the login of the shards' own controller listener, in a file that only this user reads."""
 CONTROLLER = "CONTROLLER"
@@ -166,7 +169,8 @@ def _login_of(config: BrokerConfig, own: Listener) -> dict[str, str]:
         raise ConfigError(
             "log.dirs", config.log_dirs[0], f"may have no ':' and no '}}' with --shards: {SECRET_FILE} is in it"
         )
-    user = _secret_user(path)
+    with _alone_in(path.parent):
+        user = _secret_user(path)
     pairs = [each.strip() for each in config.settings.listener_security_protocol_map.split(",") if each.strip()]
     kept = [each for each in pairs if not each.upper().startswith(f"{own.name}:")]
     providers = [each for each in config.static.get("config.providers", "").split(",") if each.strip()]
@@ -210,8 +214,14 @@ def _first_of(config: BrokerConfig) -> int | None:
 
 
 def _agreed(config: BrokerConfig) -> dict[str, str]:
-    """Return the cluster's id, the controller's port and which shard it is, as the first start chose them."""
+    """Return what `_agreement` says, which one process at a time may make."""
     path = Path(config.log_dirs[0]) / SHARDS_FILE
+    with _alone_in(path.parent):
+        return _agreement(config, path)
+
+
+def _agreement(config: BrokerConfig, path: Path) -> dict[str, str]:
+    """Return the cluster's id, the controller's port and which shard it is, as the first start chose them."""
     try:
         found = json.loads(path.read_text())
     except FileNotFoundError:
@@ -231,9 +241,17 @@ def _agreed(config: BrokerConfig) -> dict[str, str]:
     return found
 
 
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Let one process at a time make what is to be made once: two first starts must not each go on with their own."""
+    folder.mkdir(parents=True, exist_ok=True)  # the folder is as open as the umask says: data come into it
+    with open(os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def _write_whole(path: Path, text: str) -> None:
     """Write a file of this user's alone, so that it is there whole or not at all whenever this process ends."""
-    path.parent.mkdir(parents=True, exist_ok=True)  # the folder is as open as the umask says: data come into it
     new = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)
