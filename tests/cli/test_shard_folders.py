@@ -85,7 +85,7 @@ def test_fewer_shards_than_hold_partitions_are_refused_with_what_to_do(tmp_path:
     agreed(tmp_path)
     for each in (1, 2, 3):
         directory(tmp_path / name.format(each), each, *(["t-0"] if each != 2 else []))
-    with pytest.raises(ConfigError, match=r"node 3 hold data .*: start with --shards 3, or move their partitions"):
+    with pytest.raises(ConfigError, match=r"node 3 holds data .*: start with --shards 3, or move their partitions"):
         shards_of(config(tmp_path), 2)
     assert len(shards_of(config(tmp_path), 3)) == 3
     assert len(shards_of(config(tmp_path), 5)) == 5, "more of them hide nothing"
@@ -109,7 +109,7 @@ def test_a_shard_that_votes_does_not_go_unsaid(tmp_path: Path) -> None:
     )
     both = config(tmp_path, text)
     assert len(shards_of(both, 2)) == 2
-    with pytest.raises(ConfigError, match="node 2 hold data"):
+    with pytest.raises(ConfigError, match="node 2 holds data"):
         shards_of(both, 1)
 
 

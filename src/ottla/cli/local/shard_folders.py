@@ -169,7 +169,7 @@ def _why_too_few(config: BrokerConfig, known: Collection[int], left: Collection[
     count = max(*known, config.node_id) - lowest + 1
     again = f"start with --shards {count}" if lowest == config.node_id else f"set node.id={lowest} and --shards {count}"
     moved = "move their partitions to other nodes first (`ottla reassign-partitions`)"
-    return f"{_listed(left)} hold data that would not be served: {again}, or {moved}"
+    return f"{_listed(left)} {'hold' if len(left) > 1 else 'holds'} data that would not be served: {again}, or {moved}"
 
 
 def _listed(ids: Collection[int]) -> str:
