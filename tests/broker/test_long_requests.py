@@ -10,6 +10,11 @@ from typing import Any
 from ottla.base import ErrorCode, Millis
 from ottla.broker import SystemClock
 from ottla.broker.api.produce import PARTITIONS_PER_STEP
+from ottla.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
@@ -65,6 +70,16 @@ def test_what_is_decided_at_one_moment_has_a_bound(tmp_path: Path) -> None:
     topics = [DeleteTopicState(name=f"n{at}") for at in range(10_001)]
     (answer,) = asked(tmp_path, DeleteTopicsRequest(topics=topics, timeout_ms=10_000))
     assert {each.error_code for each in answer.responses} == {int(ErrorCode.POLICY_VIOLATION)}
+
+
+def test_the_bound_counts_what_lies_within_other_things(tmp_path: Path) -> None:
+    many = [ReassignablePartition(partition_index=at, replicas=[1]) for at in range(5_001)]
+    topics = [ReassignableTopic(name=f"n{at}", partitions=many) for at in range(2)]
+    request = AlterPartitionReassignmentsRequest(topics=topics, timeout_ms=10_000)
+    few = request.replace(topics=topics[:1])
+    refused, decided = asked(tmp_path, request, few)
+    assert (refused.error_code, decided.error_code) == (int(ErrorCode.POLICY_VIOLATION), 0)
+    assert len(decided.responses[0].partitions) == 5_001
 
 
 def test_long_answers_that_are_made_in_slices_are_whole_and_in_order(tmp_path: Path) -> None:

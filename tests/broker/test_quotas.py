@@ -85,6 +85,26 @@ def test_a_producer_over_its_quota_is_answered_at_once_and_then_not_read_from(tm
     run(test)
 
 
+@pytest.mark.parametrize("wider", [None, 1_000_000.0])
+def test_a_quota_that_is_removed_or_raised_keeps_nobody_waiting_any_longer(tmp_path: Path, wider: float | None) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            await client.create("t")
+            await set_quota(client, APP, producer_byte_rate=100.0)
+            assert (await ask_to_produce(client, batch(KILOBYTE * 102))).throttle_time_ms > 900_000
+            other = await NodeClient.connect(client.node)
+            held = asyncio.ensure_future(client.ask(ApiVersionsRequest(), 0))
+            await set_quota(other, {"client-id": "another"}, producer_byte_rate=1.0)
+            await set_quota(other, APP, producer_byte_rate=50.0)
+            await set_quota(other, APP, consumer_byte_rate=50.0)
+            assert not held.done(), "what others may, or less of the same, lets nobody go on"
+            await set_quota(other, APP, producer_byte_rate=wider)
+            assert (await asyncio.wait_for(held, 30)).error_code == 0
+            other.close()
+
+    run(test)
+
+
 def test_a_producer_that_wants_no_answer_is_kept_waiting_as_well(tmp_path: Path) -> None:
     async def test() -> None:
         async with running_node(tmp_path) as client:

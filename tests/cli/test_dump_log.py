@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from struct import pack
 
 import pytest
 
@@ -204,3 +205,64 @@ def test_decoders_print_what_kafkas_print(tmp_path: Path, capsys: pytest.Capture
     assert main(["dump-log", *arguments]) == 0
     found = peer.tool("dump-log", *arguments)
     assert (capsys.readouterr().out, found.returncode) == (found.stdout, 0), found.stderr
+
+
+def misfitting(folder: Path) -> str:
+    """Write a log with a gap, and indexes that do not fit it; return them as `--files` names them."""
+    records = [Record(timestamp=Millis(1_700_000_000_000 + at), value=b"v") for at in range(3)]
+    data = bytearray()
+    for offset in (0, 3, 10):
+        placed = bytearray(build_batch(records))
+        stamp_batch(placed, 0, Offset(offset), 1)
+        data += placed
+    size, times = len(data) // 3, ((2, 2), (9, 5), (1, 12), (12, 11))
+    files = {
+        "index": pack(">iiii", 5, size, 7, 2 * size),
+        "timeindex": b"".join(pack(">qi", 1_700_000_000_000 + time, offset) for time, offset in times),
+        "log": bytes(data),
+    }
+    paths = [folder / f"{0:020d}.{suffix}" for suffix in files]
+    for path, content in zip(paths, files.values(), strict=True):
+        path.write_bytes(content)
+    return ",".join(map(str, paths))
+
+
+def test_what_does_not_fit_is_told_on_standard_error_behind_everything_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = misfitting(tmp_path)
+    assert main(["dump-log", "--deep-iteration", "--files", files]) == 0
+    out, err = capsys.readouterr()
+    assert "followed" not in out and "ismatch" not in out and "order" not in out
+    assert err.replace(f"{tmp_path}/{0:020d}", "FILE").splitlines() == [
+        "Mismatches in :FILE.index",
+        "  Index offset: 7, log offset: 12",
+        "Found timestamp mismatch in :FILE.timeindex",
+        "  Index timestamp: 1700000000009, log timestamp: 1700000000002",
+        "  Index timestamp: 1700000000001, log timestamp: 1700000000002",
+        "Found out of order timestamp in :FILE.timeindex",
+        "  Index timestamp: 1700000000001, Previously indexed timestamp: 1700000000009",
+        "The following indexed offsets are not found in :FILE.timeindex",
+        "Indexed offset: 11, found log offset: 12",
+        "Non-consecutive offsets in FILE.log",
+        "  5 is followed by 10",
+    ]
+
+
+def test_gaps_are_looked_for_among_records_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = misfitting(tmp_path).split(",")[-1]
+    assert main(["dump-log", "--files", log]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["dump-log", "--output", "json", "--print-data-log", "--files", log]) == 0
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (told["notice"], told["before"], told["after"]) == ("Non-consecutive offsets in", 5, 10)
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("more", ["--deep-iteration", "--verify-index-only"])
+def test_notices_are_kafkas(tmp_path: Path, capsys: pytest.CaptureFixture[str], more: str) -> None:
+    arguments = [more, "--files", misfitting(tmp_path)]
+    assert main(["dump-log", *arguments]) == 0
+    found = peer.tool("dump-log", *arguments)
+    out, err = capsys.readouterr()
+    assert (out, err, found.returncode) == (found.stdout, found.stderr, 0)

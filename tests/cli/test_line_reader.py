@@ -29,6 +29,14 @@ def cut(properties: dict[str, str], *lines: bytes) -> list[Line]:
         ({"parse.key": "true", "ignore.error": "true"}, b"v\n", Line(None, b"v", [])),
         ({**BOTH, "ignore.error": "true"}, b"h\tk\tv\n", Line(b"k", b"v", [("h", None)])),
         ({"parse.headers": "true"}, b"h:1\tv\n", Line(None, b"v", [("h", b"1")])),
+        # empty separators, as Kafka has them: they are there, before everything
+        ({"parse.key": "true", "key.separator": ""}, b"a\tb\n", Line(b"", b"a\tb", [])),
+        ({"parse.headers": "true", "headers.key.separator": ""}, b"a:1\tb\n", Line(None, b"b", [("", b"a:1")])),
+        (
+            {"parse.headers": "true", "headers.separator": "", "ignore.error": "true"},
+            "ü:\tb\n".encode(),
+            Line(None, b"b", [("ü", None), ("", b"")]),
+        ),
     ],
 )
 def test_a_line_is_cut_by_its_rules(properties: dict[str, str], line: bytes, expected: Line) -> None:
@@ -57,3 +65,15 @@ def test_a_line_that_cannot_be_cut_is_refused_in_kafkas_words(
     with pytest.raises(KafkaError) as caught:
         cut(properties, *lines)
     assert caught.value.message == said
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("headers.separator", "No header key separator found in pair 'a' on line number 1"),
+        ("headers.delimiter", "No header key separator found in pair '' on line number 1"),
+    ],
+)
+def test_an_empty_separator_of_headers_is_told_as_kafka_tells_it(name: str, said: str) -> None:
+    with pytest.raises(KafkaError, match=said):
+        cut({"parse.headers": "true", name: ""}, b"a:1\tb\n")

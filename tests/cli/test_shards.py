@@ -35,7 +35,7 @@ def test_a_machine_by_itself_is_a_quorum_of_its_first_shard(tmp_path: Path) -> N
     assert [each.client_listeners[0].port for each in (first, second, third)] == [9500, 9501, 9502]
     assert (first.roles, second.roles) == ({"broker", "controller"}, {"broker"})
     assert [voter.node_id for voter in first.voters] == [10] and first.voters == second.voters == third.voters
-    assert second.log_dirs == (f"{tmp_path}/a/node-11", f"{tmp_path}/b/node-11")
+    assert second.log_dirs == (f"{tmp_path}/a/shard.11", f"{tmp_path}/b/shard.11")
     assert {each.settings.broker_rack for each in (first, second, third)} == {socket.gethostname()}
 
 
@@ -126,7 +126,7 @@ def test_a_parent_stops_its_shard_cleanly(tmp_path: Path) -> None:
         parent.process.send_signal(signal.SIGTERM)
         assert parent.process.wait(SECONDS_MAX) == 0
         assert state_of(shard) == "ended"
-        assert (tmp_path / "data" / "node-1" / ".kafka_cleanshutdown").exists()
+        assert (tmp_path / "data" / "shard.1" / ".kafka_cleanshutdown").exists()
     finally:
         parent.process.kill()
 

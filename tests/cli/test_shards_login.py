@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -78,7 +79,7 @@ def test_the_folder_that_shards_agree_in_is_as_open_as_the_umask_says(tmp_path: 
     finally:
         os.umask(before)
     modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in (tmp_path / "above").rglob("*")}
-    assert modes == {"data": 0o750, SECRET_FILE: 0o600, SHARDS_FILE: 0o600}
+    assert modes == {"data": 0o750, SECRET_FILE: 0o600, SHARDS_FILE: 0o600, "shards.lock": 0o600}
 
 
 def test_a_folder_of_shards_from_before_goes_on_with_its_port_and_cluster(tmp_path: Path) -> None:
@@ -115,6 +116,16 @@ def test_a_first_start_that_ends_while_it_writes_leaves_nothing_in_the_next_ones
         layout(text)
     assert not (tmp_path / SHARDS_FILE).exists() and not (tmp_path / SECRET_FILE).exists()
     assert len(layout(text)) == 2
+
+
+def test_first_starts_at_the_same_moment_agree_on_port_cluster_and_login(tmp_path: Path) -> None:
+    for each in range(5):
+        config = BrokerConfig.load(f"log.dirs={tmp_path / str(each)}\n{LOGIN}{ACLS}")
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda _, config=config: shards_of(config, 2), range(8)))
+        assert all(one == found[0] for one in found)
+        user = next(text for text in found[0][0].overrides if text.startswith("super.users=")).rpartition("User:")[2]
+        assert f"user={user}\n" in (tmp_path / str(each) / SECRET_FILE).read_text()
 
 
 def test_providers_of_ones_own_stay(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from ottla.base import ErrorCode, KafkaError, NodeId
@@ -232,3 +234,27 @@ def test_five_controllers_lose_two_leaders_one_after_the_other(seed: int) -> Non
         await known_everywhere(cluster, "b")
 
     SimCluster(seed).run(test)
+
+
+@pytest.mark.parametrize("by", ["voters", "bootstrap"])
+def test_a_node_of_another_cluster_says_itself_why_it_waits_and_where_it_asks(
+    by: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(cluster: SimCluster) -> None:
+        cluster.static(2)
+        quorum = cluster.bootstrap(1) if by == "bootstrap" else cluster.static_voters((1, 2))
+        cluster.add(3, roles="broker", quorum=quorum).cluster_id = "NkU3OEVBNTcwNTJENDM2Qg"
+        await cluster.start(1, 2)
+        await cluster.start(3, wait=False)
+        waiting = "Waiting for the metadata quorum since 10 s"
+        await cluster.until(lambda: any(waiting in each.getMessage() for each in caplog.records))
+        told = [each.getMessage() for each in caplog.records]
+        (last,) = [each for each in told if waiting in each]
+        own = "this node's folders are formatted with cluster.id NkU3OEVBNTcwNTJENDM2Qg (meta.properties), and its are not"
+        assert f"at {cluster.controller_address(1)} refuses it: INCONSISTENT_CLUSTER_ID: {own}" in last
+        assert f"The metadata quorum is asked at {cluster.controller_address(1)}" in "\n".join(told)
+        assert any("is formatted with cluster.id 'NkU3OEVBNTcwNTJENDM2Qg'; this one's is" in each for each in told)
+        cluster.kill(3)
+
+    with caplog.at_level(logging.INFO):
+        SimCluster(1).run(test)

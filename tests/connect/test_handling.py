@@ -25,6 +25,7 @@ from ottla.connect.error_policy import (
     Retry,
     Skip,
     Tolerance,
+    concealed,
     context_headers,
     masked,
     restart_delay_ms,
@@ -203,3 +204,30 @@ def test_every_key_that_a_service_declares_a_password_is_one_by_its_name_too_and
     declared = {name for name, key in keys.items() if key.type is ConfigType.PASSWORD}
     assert "sasl.jaas.config" in declared and [name for name in sorted(declared) if not is_secret(name)] == []
     assert [name for name, key in keys.items() if name not in declared and is_secret(name, None, key.type)] == []
+
+
+def test_an_error_of_one_key_conceals_the_secrets_of_all() -> None:
+    def info(name: str, value: str, kind: ConfigType, *errors: str) -> dict[str, object]:
+        return {
+            "definition": {"name": name, "type": kind.name},
+            "value": {"name": name, "value": value, "errors": list(errors)},
+        }
+
+    url = "no answer from db:5432 as ann with hunter-2, hunter-2-and-more"
+    infos = {
+        "configs": [
+            info("connection.url", "db:5432", ConfigType.STRING, url, "Invalid value 1"),
+            info("connection.password", "hunter-2", ConfigType.PASSWORD),
+            info("ssl.key.password", "hunter-2-and-more", ConfigType.PASSWORD),
+            info("tasks.max", "1", ConfigType.INT),
+        ]
+    }
+    resolved_values = {
+        "connection.url": "db:5432",
+        "connection.password": "hunter-2",
+        "ssl.key.password": "hunter-2-and-more",
+        "tasks.max": "1",
+    }
+    given = {**resolved_values, "connection.password": "${file:/s:p}", "tasks.max": "${env:TASKS}"}
+    first = concealed(infos, given, resolved_values)["configs"][0]["value"]
+    assert first["errors"] == ["no answer from db:5432 as ann with ${file:/s:p}, [hidden]", "Invalid value 1"]

@@ -244,6 +244,50 @@ def test_a_new_consumer_that_dies_also_lets_the_group_go_back() -> None:
     assert set(world.groups[GROUP].members) == {a.id, b.id}
 
 
+@pytest.mark.parametrize("how", ["leaves", "dies", "is a classic one that leaves"])
+def test_no_partition_is_without_a_reader_where_the_group_may_not_go_back(how: str) -> None:
+    world = Mixed("group.consumer.migration.policy=upgrade", t=4)
+    a, b = classic_group(world)
+    c = Consumer(world, "c", ("t",))
+    for _ in range(4):
+        c.beat()
+        a.catch_up()
+        b.catch_up()
+    assert c.owned
+    staying = [a, b]
+    if how == "dies":
+        for _ in range(10):
+            world.pass_time(5000)
+            a.catch_up(), b.catch_up()
+    else:
+        c.leave()
+    if how == "is a classic one that leaves":
+        for _ in range(4):
+            a.catch_up(), b.catch_up()
+        staying.remove(b)
+        b.leave()
+    for _ in range(4):
+        for each in staying:
+            each.catch_up()
+    assert set(consumer_group(world).members) == {each.id for each in staying}
+    assert sorted(each for member in staying for each in member.owned["t"]) == [0, 1, 2, 3]
+    assert consumer_group(world).state_name() == "Stable"
+    world.check()
+
+
+def test_new_partitions_are_read_where_only_classic_members_are_left() -> None:
+    world = Mixed("group.consumer.migration.policy=upgrade", t=4)
+    a, b = classic_group(world)
+    c = Consumer(world, "c", ("t",))
+    c.beat()
+    c.leave()
+    world.topics.put("t", 6)
+    for _ in range(4):
+        a.catch_up(), b.catch_up()
+    assert sorted((*a.owned["t"], *b.owned["t"])) == [0, 1, 2, 3, 4, 5]
+    world.check()
+
+
 def test_classic_members_come_into_a_consumer_group_and_leave_it() -> None:
     world = Mixed(t=4)
     c = Consumer(world, "c", ("t",))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import socket
 import ssl
+import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -135,3 +138,40 @@ def test_what_speaks_no_tls_costs_its_own_connection_only(run: Any, contexts: An
             assert await asked(port, contexts[1]) == ["hello"]
 
     run(test)
+
+
+def test_who_is_pushed_out_before_the_door_has_begun_with_him_leaves_nothing_open() -> None:
+    """All wait when the door looks: it takes them in one go, and none has had a step of his own."""
+
+    async def test() -> None:
+        async with serving(silent_max=1) as (_, port):
+            clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(6)]
+            loop = asyncio.get_running_loop()
+            for each in clients:
+                each.setblocking(False)
+            for each in clients[:-1]:
+                assert await loop.sock_recv(each, 1) == b"", "closed, and not only forgotten"
+            for each in clients:
+                each.close()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.run(asyncio.wait_for(test(), 100))
+        gc.collect()
+    assert not [str(each.message) for each in caught if each.category is ResourceWarning]
+
+
+def test_a_connection_whose_context_cannot_be_made_is_closed_and_told(
+    run: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> ssl.SSLContext:
+        raise ValueError("the key store is half written")
+
+    async def test() -> None:
+        async with serving(broken) as (_, port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            assert await reader.read(1) == b""
+            writer.close()
+
+    run(test)
+    assert "the key store is half written" in caplog.text

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.base import CorruptionError, NodeId, StorageError, TopicPartition, Uuid
+from ottla.base import ConfigError, CorruptionError, NodeId, StorageError, TopicPartition, Uuid
 from ottla.log import LogConfig, LogDir, LogDirLockedError, MetaProperties, OsDisk, delete_folder
 from tests.log.records import NOW, batch, values
 
@@ -180,3 +180,24 @@ def test_where_closing_fails_no_mark_is_left(tmp_path: Path) -> None:
         log_dir.close()
     assert not (tmp_path / "data" / ".kafka_cleanshutdown").exists()
     opened(tmp_path).release()
+
+
+def test_a_partitions_log_is_no_log_directory(tmp_path: Path) -> None:
+    log_dir = opened(tmp_path)
+    log_dir.open_log(KEY, CONFIG, now_ms=NOW, topic_id=TOPIC_ID)
+    log_dir.close()
+    folder = tmp_path / "data" / str(KEY)
+    before = sorted(folder.iterdir())
+    with pytest.raises(ConfigError, match="it is the log of a partition"):
+        LogDir.open(OsDisk(), str(folder))
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_log_directory_is_not_removed_as_a_log(tmp_path: Path) -> None:
+    log_dir = opened(tmp_path)
+    log_dir.format(MetaProperties(cluster_id="MkU3OEVBNTcwNTJENDM2Qg", node_id=NodeId(7), directory_id=TOPIC_ID))
+    log_dir.open_log(KEY, CONFIG, now_ms=NOW, topic_id=TOPIC_ID).append(batch([b"a"]), now_ms=NOW)
+    log_dir.close()
+    with pytest.raises(StorageError, match="is not removed"):
+        delete_folder(OsDisk(), str(tmp_path / "data"))
+    assert (tmp_path / "data" / str(KEY)).is_dir()

@@ -400,10 +400,12 @@ def test_only_open_transactions_time_out() -> None:
     world = World()
     begun(world)
     assert world.found is not None
-    assert not _late(OpenTransactions(), world, 0, 60_000)
-    assert _late(OpenTransactions(), world, 0, 60_001)
+    known = OpenTransactions()
+    assert not _late(known, world, 0, 0)
+    assert not _late(known, world, 60_000, 60_000)
+    assert _late(known, world, 60_001, 60_001)
     world.init()
-    assert not _late(OpenTransactions(), world, 0, 60_001)
+    assert not _late(known, world, 120_002, 120_002)
 
 
 def _late(known: OpenTransactions, world: World, steady_ms: int, passed_ms: int) -> bool:
@@ -428,12 +430,14 @@ def test_a_clock_that_is_set_ends_no_transaction_and_keeps_none_open() -> None:
     assert _late(known, world, 60_001, -hour_ms)
 
 
-def test_a_coordinator_that_takes_over_counts_from_what_the_record_says() -> None:
+@pytest.mark.parametrize("ahead_ms", [-3_600_000, 0, 59_000, 3_600_000])
+def test_a_coordinator_that_takes_over_ends_no_transaction_by_another_machines_clock(ahead_ms: int) -> None:
     world = World()
     begun(world)
     known = OpenTransactions()
-    assert not _late(known, world, 5_000_000, 59_000)
-    assert _late(known, world, 5_001_001, 59_000)
+    assert not _late(known, world, 5_000_000, ahead_ms)
+    assert not _late(known, world, 5_060_000, ahead_ms + 60_000)
+    assert _late(known, world, 5_060_001, ahead_ms + 60_001)
 
 
 def test_ids_at_rest_expire_and_open_ones_do_not() -> None:

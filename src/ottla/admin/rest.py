@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import ssl
     from http.client import HTTPResponse
     from urllib.error import HTTPError
+    from urllib.request import Request
 
 __all__ = ["RestError", "Worker"]
 
@@ -74,12 +75,11 @@ class Worker:
     def text(self, path: str, method: str = "GET", body: Any = None, *, take: Collection[int] = ()) -> str:
         """Return the text of an answer; see `ask`."""
         import urllib.error
-        import urllib.request
 
         from ottla.client import bounded, web_answer
 
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url.rstrip("/") + path, data, self._headers, method=method)
+        request = self._request(path, data, self._headers, method)
         limit = self._answer_s
         try:
             with web_answer(request, answer_s=limit, total_s=limit, context=self._context) as answer:
@@ -94,17 +94,25 @@ class Worker:
                 f"no {self._what} answers at {self.url}: {reason}; start one, or name another with --url"
             ) from error
 
+    def _request(self, path: str, data: bytes | None, headers: Mapping[str, str], method: str) -> Request:
+        """Return a request; raises RestError where the address is none."""
+        import urllib.request
+
+        try:
+            return urllib.request.Request(self.url.rstrip("/") + path, data, dict(headers), method=method)
+        except ValueError as error:
+            raise RestError(f"{self.url} is no address of a {self._what}: {error}; write http://HOST:PORT") from error
+
     @contextmanager
     def opened(self, method: str, path: str, body: Any = None, *, accept: str) -> Iterator[HTTPResponse]:
         """Yield an answer to be read as it comes, for as long as it takes; raises RestError with the server's message."""
         import urllib.error
-        import urllib.request
 
         from ottla.client import web_answer
 
         data = None if body is None else json.dumps(body).encode()
         headers = {**self._headers, "Accept": accept}
-        request = urllib.request.Request(self.url.rstrip("/") + path, data, headers, method=method)
+        request = self._request(path, data, headers, method)
         with ExitStack() as open_answers:
             try:
                 answer = open_answers.enter_context(web_answer(request, answer_s=None, context=self._context))

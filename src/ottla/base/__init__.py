@@ -14,6 +14,7 @@ from ottla.base.errors import (
     NoSpaceError,
     OttlaError,
     StorageError,
+    UnwritableError,
     WireError,
 )
 from ottla.base.file_modes import UMASK, UMASK_DEFAULT, parse_umask
@@ -59,6 +60,7 @@ __all__ = [
     "Rng",
     "StorageError",
     "TopicPartition",
+    "UnwritableError",
     "Uuid",
     "WireError",
     "coordinating_partition",

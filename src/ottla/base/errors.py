@@ -26,6 +26,7 @@ __all__ = [
     "NoSpaceError",
     "OttlaError",
     "StorageError",
+    "UnwritableError",
     "WireError",
 ]
 
@@ -67,6 +68,10 @@ class ConfigError(OttlaError):
         self.key = key
         self.value = value
         self.allowed = allowed
+
+
+class UnwritableError(ValueError):
+    """A message has a value that its field cannot carry, such as a number that is too large: a mistake of who made it."""
 
 
 class StorageError(OttlaError):

@@ -554,7 +554,7 @@ class Node:
         """Keep the quotas as the image has them; handlers see them only where there are some."""
 
         def changed(old: Image, image: Image, delta: Delta) -> None:
-            self._quotas.image_changed(old, image, delta)
+            self._quotas.image_changed(image, delta, self._limits)
             services.quotas = self._quotas if self._quotas.clients.limits_clients else None
 
         self._quorum.subscribe(changed)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable, Sequence
 from time import perf_counter_ns
 from typing import Any, Final
 
 from ottla.broker.policies import QUOTA_CALLBACK
+from ottla.broker.requests.connection import Connection
 from ottla.broker.requests.handler import RequestContext
 from ottla.broker.requests.line_rate import LineRate
 from ottla.config import BrokerSettings
@@ -48,10 +50,16 @@ class Quotas:
         self.throttled: dict[QuotaKind, int] = dict.fromkeys(QuotaKind, 0)
         """How often each kind of quota has made a client wait."""
 
-    def image_changed(self, old: Image, image: Image, delta: Delta) -> None:
-        """Take over the quotas that the image has."""
+    def image_changed(self, image: Image, delta: Delta, connections: Iterable[Connection] = ()) -> None:
+        """Take over the quotas that the image has; `connections` that wait by what is no limit any more wait no longer."""
         if delta.quotas_changed:
+            now_ms = self.now_ms()
+            waiting = [(each, each.muted_client) for each in connections if each.muted_client is not None]
+            before = [self.clients.bounds(*client, now_ms) for _, client in waiting]
             self.clients.configure(image.client_quotas)
+            for (connection, client), bounds in zip(waiting, before, strict=True):
+                if _are_wider(self.clients.bounds(*client, now_ms), bounds):
+                    connection.mute_at_most(self.clients.wait_ms(*client, now_ms))
         changed = delta.topics_changed or delta.topics_deleted or delta.brokers_changed
         if self._called_back is not None and changed:
             self._called_back.cluster_changed(ClusterView(image))
@@ -64,6 +72,10 @@ class Quotas:
                 close()
             except Exception as error:  # another's code: the node stops all the same
                 _callback_failed("it was not closed", error)
+
+    def client_of(self, context: RequestContext[Any]) -> tuple[str, str]:
+        """Return the user and client id that quotas go by."""
+        return _client(context)
 
     def now_ms(self) -> int:
         """Return the loop's time."""
@@ -124,6 +136,12 @@ class Quotas:
 
 def _callback_failed(what: str, error: Exception) -> None:
     log.error("%s has failed and %s: %s: %s", QUOTA_CALLBACK, what, type(error).__name__, error)
+
+
+def _are_wider(now: Sequence[float | None], before: Sequence[float | None]) -> bool:
+    """Return whether any limit is gone, or higher than it was."""
+    pairs = zip(now, before, strict=True)
+    return any(was is not None and (bound is None or bound > was) for bound, was in pairs)
 
 
 def _client(context: RequestContext[Any]) -> tuple[str, str]:

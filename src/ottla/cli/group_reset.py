@@ -48,6 +48,9 @@ DURATION = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 UNIT_MS = (86_400_000, 3_600_000, 60_000, 1000)
+DIGITS_MAX = 20
+DURATION_MS_MAX = 1 << 62
+"""Beyond it, no time that is so long ago or ahead is one that a broker can be asked for."""
 DATETIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{1,3})(Z|[+-]\d\d:?\d\d)?", re.ASCII)
 
 
@@ -82,9 +85,13 @@ def parse_duration(text: str) -> Millis:
     numbers = match.group(2, 4, 5, 6) if match else ()
     if match is None or not any(numbers) or (match[3] or "").upper() == "T":
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Text cannot be parsed to a Duration")
+    if any(len(number) > DIGITS_MAX for number in numbers if number):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Text cannot be parsed to a Duration: it has too many digits")
     total = sum(int(number) * unit for number, unit in zip(numbers, UNIT_MS, strict=True) if number)
     fraction = int((match[7] or "0").ljust(9, "0")) // 1_000_000
     total += -fraction if (match[6] or "").startswith("-") else fraction
+    if abs(total) > DURATION_MS_MAX:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Text cannot be parsed to a Duration: {text[:100]} is too long")
     return Millis(-total if match[1] == "-" else total)
 
 
@@ -164,8 +171,9 @@ def target_of(scenario: Scenario) -> ResetTarget:
         case "shift-by":
             return ResetTarget(ResetKind.SHIFT, int(scenario.value))
         case "to-datetime":
-            return ResetTarget(ResetKind.TIME, parse_datetime(str(scenario.value)))
-    return ResetTarget(ResetKind.TIME, now_ms() - parse_duration(str(scenario.value)))
+            return ResetTarget(ResetKind.TIME, max(parse_datetime(str(scenario.value)), 0))
+    # further back than times go means everything; a negative one asks a broker for something else
+    return ResetTarget(ResetKind.TIME, max(now_ms() - parse_duration(str(scenario.value)), 0))
 
 
 def tell_differences(plan: OffsetReset) -> None:

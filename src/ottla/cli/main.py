@@ -8,7 +8,7 @@ from importlib import import_module
 from io import TextIOWrapper
 
 from ottla import __version__
-from ottla.base import UMASK, UMASK_DEFAULT, OttlaError, parse_umask
+from ottla.base import UMASK, UMASK_DEFAULT, OttlaError, UnwritableError, parse_umask
 from ottla.cli.build_kind import build_kind, why_pure
 from ottla.cli.kafka_names import SCRIPTS
 
@@ -173,6 +173,12 @@ def run(noun: str, args: list[str]) -> int:
         raise  # `main` knows what to do
     except OSError as error:
         print(f"ottla {noun}: {error.strerror or error}: {error.filename or ''}".rstrip(": "), file=sys.stderr)
+        return 1
+    except UnwritableError as error:
+        print(f"ottla {noun}: a value is beyond what the protocol carries: {error}", file=sys.stderr)
+        return 1
+    except UnicodeEncodeError as error:
+        print(f"ottla {noun}: {error.object[:100]!a} is no text: it has bytes that are not UTF-8", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ottla.base import ConfigError, ErrorCode, KafkaError
 from ottla.cli.kafka_names import KAFKA_NOUNS
@@ -35,6 +35,9 @@ __all__ = [
 ]
 
 
+LONG_MAX = 2**63 - 1
+
+
 class UsageError(Exception):
     """Options that do not go together, or that are missing; its text is Kafka's for the same mistake."""
 
@@ -59,12 +62,41 @@ class Options(argparse.ArgumentParser):
 
     def parse(self, argv: Sequence[str]) -> argparse.Namespace:
         """Return the parsed options; raises UsageError for what is not one."""
-        args, unknown = self.parse_known_args(_joined(argv))
+        args, unknown = self.parse_known_args(self._joined(argv))
         if unknown:
             name = unknown[0].lstrip("-").partition("=")[0]
             raise UsageError(f"{name} is not a recognized option", self._meant(unknown[0]))
         fill_target(args)
         return args
+
+    def _joined(self, argv: Sequence[str]) -> list[str]:
+        """Join `--offset -1h` and `--by-duration -PT1H` by `=`: argparse would take the value for an option."""
+        found: list[str] = []
+        for word in argv:
+            is_value = re.match(r"-\d", word) or (re.match(r"-[^-]", word) and not self._is_option(word))
+            if is_value and found and re.fullmatch(r"--[\w.-]+", found[-1]) and self._takes_a_value(found[-1]):
+                found[-1] += f"={word}"
+            else:
+                found.append(word)
+        return found
+
+    def _is_option(self, word: str) -> bool:
+        """Return whether a word of one dash is an option, or begins with one: `-ojson`."""
+        name = word.partition("=")[0]
+        return any(each == name or (len(each) == 2 and word.startswith(each)) for each in self._option_string_actions)
+
+    def _takes_a_value(self, option: str) -> bool:
+        """Return whether an option takes one value; True for one that is not known here, as an abbreviation."""
+        action = self._option_string_actions.get(option)
+        return action is None or action.nargs is None
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """Return an option's value; argparse has none for `--option=--`."""
+        if action.option_strings and action.nargs is None and arg_strings == ["--"]:
+            value = self._get_value(action, "--")
+            self._check_value(action, value)
+            return value
+        return super()._get_values(action, arg_strings)
 
     def _meant(self, word: str) -> str:
         """Return the sentence that helps somebody whose option does not exist, or nothing."""
@@ -110,17 +142,6 @@ def usage_errors() -> Iterator[None]:
         raise UsageError(str(error)) from None
 
 
-def _joined(argv: Sequence[str]) -> list[str]:
-    """Join `--offset -1h` to `--offset=-1h`: argparse would take the value for an option."""
-    found: list[str] = []
-    for word in argv:
-        if re.match(r"-\d", word) and found and re.fullmatch(r"--[\w.-]+", found[-1]):
-            found[-1] += f"={word}"
-        else:
-            found.append(word)
-    return found
-
-
 def fill_target(args: argparse.Namespace) -> None:
     """Fill `bootstrap_server` and `command_config` from the environment and the context where no option gave them.
 
@@ -158,8 +179,8 @@ def output_option(parser: argparse.ArgumentParser, *forms: str, default: str = "
 
 
 def whole_number(text: str) -> int:
-    """Parse an integer as Java does, for argparse's `type`."""
-    if not re.fullmatch(r"[+-]?\d+", text, re.ASCII):
+    """Parse an integer as Java parses a Long, for argparse's `type`."""
+    if not re.fullmatch(r"[+-]?\d{1,40}", text, re.ASCII) or not -LONG_MAX - 1 <= int(text) <= LONG_MAX:
         raise ValueError(text)
     return int(text)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import OttlaError
-from ottla.cli.options import Options, UsageError, properties_file, warn
+from ottla.cli.options import Options, UsageError, properties_file, warn, whole_number
 from ottla.cli.streams_app import ApplicationFileError, load
 from ottla.cli.streams_process import StopSignals, spark_log, standard_error_to
 
@@ -40,7 +40,7 @@ def serve_options() -> Options:
     add(
         "--name", metavar="NAME", default="ottla", help="the service's name, which begins its transactional ids (ottla)"
     )
-    add("--hosts", metavar="N", type=int, default=1, help="Python processes that the applications share (1)")
+    add("--hosts", metavar="N", type=whole_number, default=1, help="Python processes that the applications share (1)")
     add("--master", metavar="URL", help="local[N], spark://…, k8s://… or yarn (default: this machine, N hosts)")
     add("--http", metavar="[https://][HOST:]PORT", help=f"where REST is served (default: {HTTP_DEFAULT})")
     add("--start", metavar="NAME,…", help="which begin at once: names, or `none` (default: all)")

@@ -139,6 +139,13 @@ class Connection:
         return self._error is not None
 
     @property
+    def reached(self) -> str:
+        """The address that the broker's host name stood for when this was opened; "" where that is not known any more."""
+        transport = None if self._frames is None else self._frames.transport
+        peer = None if transport is None else transport.get_extra_info("peername")
+        return str(peer[0]) if peer else ""
+
+    @property
     def in_flight(self) -> int:
         """Requests that wait for their answers."""
         return len(self._waiting)

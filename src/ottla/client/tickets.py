@@ -17,6 +17,8 @@ from ottla.security.sasl import ClientExchange, GssapiClient, GssError, GssUnrea
 
 __all__ = ["Tickets"]
 
+TICKET_SECONDS_MAX = 60.0
+"""How long a login waits for a ticket; the library itself may try every KDC and name server in turn, for minutes."""
 SERVICE, MECHANISM = "sasl.kerberos.service.name", "sasl.mechanism"
 
 
@@ -34,7 +36,11 @@ class Tickets:
     async def begin(self, host: str) -> ClientExchange:
         """Begin a login to the broker on a host; raises KafkaError where there is no ticket."""
         try:
-            context, first = await asyncio.to_thread(self._initiator.initiate, host)
+            async with asyncio.timeout(TICKET_SECONDS_MAX):
+                context, first = await asyncio.to_thread(self._initiator.initiate, host)
+        except TimeoutError as error:
+            text = f"Kerberos: no ticket for {host} within {TICKET_SECONDS_MAX:g} s: a KDC or a name server is silent"
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, text) from error
         except GssUnreachableError as error:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"Kerberos: {error}") from error
         except GssError as error:

@@ -11,7 +11,7 @@ services. Importing this package imports aiohttp: import it where HTTP is asked 
 from ottla.http.asking import Asker, AskError, WebAnswer
 from ottla.http.basic_logins import BasicLogins, logins_of_file
 from ottla.http.door import Door
-from ottla.http.guard import FORM, JSON, BodyTypeError, Guard, Who, everybody, how_open, known_hosts
+from ottla.http.guard import FORM, HOSTS_KEY, JSON, BodyTypeError, Guard, Who, everybody, how_open, known_hosts
 from ottla.http.https import asking_context, serving_context
 from ottla.http.instances import LoginsTo, logins_to
 from ottla.http.origins import host_of, is_loopback, is_of_another_page
@@ -22,6 +22,7 @@ from ottla.http.static import static_routes
 
 __all__ = [
     "FORM",
+    "HOSTS_KEY",
     "JSON",
     "AskError",
     "Asker",

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
-from ottla.background import keep_running, supervise
+from ottla.background import awaited, keep_running
 
 __all__ = [
     "CONNECTIONS_MAX",
@@ -240,13 +240,8 @@ class Door:
         arrival.since_s = now_s
         self._silent[protocol] = arrival
         self._by_host[host] = self._by_host.get(host, 0) + 1
-        arrival.opening = supervise(
-            self._open(arrival, tls),
-            name="open a connection",
-            serves="who connects",
-            failed=lambda _: self._push_out(arrival),
-            loop=self._loop,
-        )
+        arrival.opening = awaited(self._open(arrival, tls), name="open a connection", loop=self._loop)
+        arrival.opening.add_done_callback(lambda opening: self._opened(arrival, opening))
         if self._timer is None:
             self._timer = self._loop.call_at(arrival.until_s, self._look)
         if self._sweep is None:
@@ -255,18 +250,25 @@ class Door:
     async def _open(self, arrival: _Arrival, tls: Callable[[], ssl.SSLContext] | None) -> None:
         """Shake hands, and give the connection to its protocol."""
         handshake_s = None if tls is None else self._handshake_seconds_max
-        try:
-            transport, _ = await self._loop.connect_accepted_socket(
-                lambda: arrival.protocol,
-                arrival.connection,
-                ssl=None if tls is None else tls(),
-                ssl_handshake_timeout=handshake_s,
-            )
-            arrival.transport = cast(asyncio.WriteTransport, transport)
-        except (OSError, asyncio.CancelledError) as error:  # ssl.SSLError is an OSError; who is dropped is not missed
+        transport, _ = await self._loop.connect_accepted_socket(
+            lambda: arrival.protocol,
+            arrival.connection,
+            ssl=None if tls is None else tls(),
+            ssl_handshake_timeout=handshake_s,
+        )
+        arrival.transport = cast(asyncio.WriteTransport, transport)
+
+    def _opened(self, arrival: _Arrival, opening: asyncio.Task[None]) -> None:
+        """Close what came to nothing, however far it had come: who is dropped at once has not even begun."""
+        error = None if opening.cancelled() else opening.exception()
+        if not opening.cancelled() and error is None:
+            return
+        if error is not None and not isinstance(error, OSError):  # ssl.SSLError is an OSError
+            log.error("a connection could not be opened", exc_info=error)
+        else:
             log.debug("a connection came to nothing: %r", error)
-            arrival.connection.close()
-            self.gone(arrival.protocol)
+        arrival.connection.close()
+        self.gone(arrival.protocol)
 
     def _makes_room(self, host: str) -> bool:
         """Push out who has to go for a connection of an address; False where nobody can."""

@@ -19,6 +19,7 @@ from ottla.http.replies import HttpError, Reply
 __all__ = ["FORM", "JSON", "BodyTypeError", "Guard", "Who", "everybody", "how_open", "known_hosts"]
 
 JSON = "application/json"
+HOSTS_KEY = "ottla.http.hosts"
 FORM = "application/x-www-form-urlencoded"
 """What curl's `-d` says unless it is told otherwise. A page's form says it too, so no browser may."""
 FORM_TYPES = frozenset({FORM, "text/plain", "multipart/form-data", ""})
@@ -76,7 +77,7 @@ class Guard:
     """
     origins: Collection[str] = ()
     """Origins of other pages that may ask, such as `https://console.example`; `*` is any."""
-    hosts_key: str = "ottla.http.hosts"
+    hosts_key: str = HOSTS_KEY
     """The setting that adds names."""
     origins_key: str = ""
     """The setting that adds origins; empty where the service has none."""

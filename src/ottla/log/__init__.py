@@ -28,7 +28,7 @@ from ottla.log.disk import (
 from ottla.log.flush_mark import flushed_end
 from ottla.log.installation import Installation, install
 from ottla.log.log import Log
-from ottla.log.log_dir import FoundLog, LogDir, LogDirLockedError, delete_folder
+from ottla.log.log_dir import FoundLog, LogDir, LogDirLockedError, delete_folder, is_log_dir, partition_folders
 from ottla.log.names import is_stray_folder
 from ottla.log.os_disk import OsDisk, files_open_max
 from ottla.log.properties import MetaProperties, read_meta
@@ -82,9 +82,11 @@ __all__ = [
     "flushed_end",
     "install",
     "is_as_planned",
+    "is_log_dir",
     "is_stray_folder",
     "join",
     "parent",
+    "partition_folders",
     "plan_cleaning",
     "read_meta",
     "recover",

@@ -13,7 +13,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ottla.base import CorruptionError, NoSpaceError, Offset, Rng, StorageError, TopicPartition, Uuid, uuid_text
+from ottla.base import (
+    ConfigError,
+    CorruptionError,
+    NoSpaceError,
+    Offset,
+    Rng,
+    StorageError,
+    TopicPartition,
+    Uuid,
+    uuid_text,
+)
 from ottla.log.checkpoints import read_offsets, write_offsets
 from ottla.log.config import LogConfig
 from ottla.log.disk import Disk, FileLock, join, parent, replace_file
@@ -28,11 +38,20 @@ from ottla.log.names import (
     parse_future_name,
     stray_folder_name,
 )
-from ottla.log.properties import MetaProperties, Owner, owner_of, read_meta, read_topic_id, write_meta
+from ottla.log.properties import (
+    META_FILE,
+    PARTITION_METADATA_FILE,
+    MetaProperties,
+    Owner,
+    owner_of,
+    read_meta,
+    read_topic_id,
+    write_meta,
+)
 from ottla.log.recovery import Progress
 from ottla.log.types import RecoveryReport
 
-__all__ = ["FoundLog", "LogDir", "LogDirLockedError", "delete_folder"]
+__all__ = ["FoundLog", "LogDir", "LogDirLockedError", "delete_folder", "is_log_dir", "partition_folders"]
 
 LOCK_FILE = ".lock"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
@@ -105,12 +124,21 @@ class LogDir:
         self._doomed: list[_Doomed] = []
         self.strays: list[str] = []
         """Folders of logs that were set aside and are never removed by themselves."""
+        self.unclaimed: frozenset[TopicPartition] = frozenset()
+        """Logs of no topic that the start knew: kept, under a name of their own where a topic needs theirs."""
+        self.nested: list[str] = []
+        """Log directories in this one that `found` met: never logs of it, whatever their names."""
         self._refused: list[_Refused] = []
         """Folders that could not be set aside yet."""
 
     @classmethod
     def open(cls, disk: Disk, path: str) -> LogDir:
-        """Take the directory, making it where it is missing; raises LogDirLockedError where it is in use."""
+        """Take the directory, making it where it is missing; raises LogDirLockedError where it is in use.
+
+        Raises ConfigError where it is a partition's log: what is deleted with that topic would be all that comes in here.
+        """
+        if disk.exists(join(path, PARTITION_METADATA_FILE)) and not is_log_dir(disk, path):
+            raise ConfigError("log.dirs", path, f"it is the log of a partition ({PARTITION_METADATA_FILE} is in it)")
         _make_folder(disk, path)
         lock = disk.lock(join(path, LOCK_FILE))
         if lock is None:
@@ -141,6 +169,9 @@ class LogDir:
         for entry in self.disk.scan(self.path):
             folder = join(self.path, entry.name)
             if not entry.is_folder:
+                continue
+            if _may_be_a_logs(entry.name) and is_log_dir(self.disk, folder):
+                self.nested.append(folder)
                 continue
             if is_deleted_folder(entry.name):
                 self._doomed.append(_Doomed(0, folder, None))
@@ -177,7 +208,12 @@ class LogDir:
 
     def has_log(self, partition: TopicPartition) -> bool:
         """True where the directory has a folder for this partition."""
-        return partition in self._logs or self.disk.exists(self.folder_of(partition))
+        folder = self.folder_of(partition)
+        return partition in self._logs or (self.disk.exists(folder) and not is_log_dir(self.disk, folder))
+
+    def is_taken(self, partition: TopicPartition) -> bool:
+        """True where another log directory has the name that the partition's folder would have."""
+        return is_log_dir(self.disk, self.folder_of(partition))
 
     def folder_of(self, partition: TopicPartition) -> str:
         """Return where a partition's log lies, or would lie."""
@@ -209,12 +245,17 @@ class LogDir:
         """Open a partition's log, or make it; recovers it after an unclean end, unless that was done (`recovered`).
 
         A folder of another topic of this name is set aside: for deletion, or for good where nothing proves that it is
-        another's. Raises StorageError, and CorruptionError where flushed bytes, or the folder's topic id, are damaged.
+        another's, and where the start has told that it is left as it is. Raises StorageError, also where another log
+        directory has the folder's name, and CorruptionError where flushed bytes, or the folder's topic id, are damaged.
         """
         assert partition not in self._logs, f"{partition} is open"
         folder = self.folder_of(partition)
         self._set_refused_aside(folder)
         exists = self.disk.exists(folder)
+        if exists and is_log_dir(self.disk, folder):
+            raise StorageError(
+                f"{folder} is a log directory of its own ({META_FILE} is in it): move it out of {self.path}"
+            )
         if exists and topic_id is not None:
             exists = not self._leave_to_another(partition, folder, topic_id, now_ms)
         if not exists:
@@ -249,9 +290,9 @@ class LogDir:
     def _leave_to_another(self, partition: TopicPartition, folder: str, topic_id: Uuid, now_ms: int) -> bool:
         """Take a partition's name from the folder of another topic; False where it is the topic's own."""
         owner = owner_of(self.disk, folder, topic_id)
-        if owner is Owner.ANOTHER:
+        if owner is Owner.ANOTHER and partition not in self.unclaimed:
             self._set_folder_aside(_Refused(partition, folder, "stray", now_ms, None))
-        elif owner is Owner.UNPROVEN:
+        elif owner is not Owner.ASKED:
             target = self._free_name(partition, uuid_text(topic_id), stray_folder_name)
             self._rename(folder, target)
             self.strays.append(target)
@@ -332,6 +373,10 @@ class LogDir:
         """
         log = self._futures[partition]
         folder = self.folder_of(partition)
+        if self.is_taken(partition):
+            raise StorageError(
+                f"{folder} is a log directory of its own ({META_FILE} is in it): move it out of {self.path}"
+            )
         self._set_refused_aside(folder)
         self._forget(partition, start_offset=log.log_start_offset)
         self._rename(self._future_folders[partition], folder)
@@ -502,8 +547,40 @@ def _make_folder(disk: Disk, path: str) -> None:
     disk.fsync_dir(above)
 
 
+def is_log_dir(disk: Disk, folder: str) -> bool:
+    """True for a folder that has an identity of its own, so that it is a log directory and no log. Raises StorageError."""
+    return disk.exists(join(folder, META_FILE))
+
+
+def partition_folders(disk: Disk, path: str) -> list[str]:
+    """Return the names of the folders with partitions' logs in a log directory that nobody has to use for it.
+
+    The metadata log is left out. Raises StorageError.
+    """
+    return [
+        entry.name
+        for entry in disk.scan(path)
+        if entry.is_folder
+        and (partition := parse_folder_name(entry.name)) is not None
+        and partition.topic != METADATA_TOPIC
+        and not is_log_dir(disk, join(path, entry.name))
+    ]
+
+
+def _may_be_a_logs(name: str) -> bool:
+    """True for a name that a partition's folder may have, now or while it goes, comes or is kept."""
+    return (
+        parse_folder_name(name) is not None
+        or is_deleted_folder(name)
+        or is_stray_folder(name)
+        or parse_future_name(name) is not None
+    )
+
+
 def delete_folder(disk: Disk, folder: str) -> None:
-    """Remove a folder and everything in it."""
+    """Remove a folder and everything in it; raises StorageError where it is a log directory, and removes nothing of it."""
+    if is_log_dir(disk, folder):
+        raise StorageError(f"{folder} is a log directory ({META_FILE} is in it), and is not removed")
     for entry in disk.scan(folder):
         path = join(folder, entry.name)
         if entry.is_folder:

@@ -219,6 +219,26 @@ class ClientQuotas:
             return min(wait_ms, self._windows.size_ms)
         return wait_ms
 
+    def bounds(self, user: str, client_id: str, now_ms: int) -> tuple[float | None, ...]:
+        """Return the limits of a client, by kind of `CLIENT_QUOTAS`; None where there is none."""
+        meters = [self._meter(kind, user, client_id, now_ms) for kind in CLIENT_QUOTAS]
+        return tuple(None if meter is None else meter.bound for meter in meters)
+
+    def wait_ms(self, user: str, client_id: str, now_ms: int) -> int:
+        """Return for how many milliseconds a client has to wait by what it has used of its limits as they are now."""
+        waits = [0]
+        for kind in CLIENT_QUOTAS:
+            meter = self._meter(kind, user, client_id, now_ms)
+            if meter is None:
+                continue
+            if meter.bucket is not None:
+                waits.append(meter.bucket.throttle_ms(meter.bound, now_ms))
+            elif kind is QuotaKind.REQUEST:
+                waits.append(min(meter.rate.throttle_ms(meter.bound, now_ms), self._windows.size_ms))
+            else:
+                waits.append(meter.rate.throttle_ms(meter.bound, now_ms))
+        return max(waits)
+
     def take_back(self, kind: QuotaKind, user: str, client_id: str, amount: float, now_ms: int) -> None:
         """Count no longer what was charged and then not given."""
         meter = self._meter(kind, user, client_id, now_ms)

@@ -19,7 +19,7 @@ from ottla.service.endpoints import (
     server_of,
     socket_route,
 )
-from ottla.service.guards import basic_admission, guard_of, hosts_of
+from ottla.service.guards import basic_admission, guard_of, hosts_of, words_of
 
 __all__ = [
     "NO_CORS",
@@ -37,4 +37,5 @@ __all__ = [
     "routes_of",
     "server_of",
     "socket_route",
+    "words_of",
 ]

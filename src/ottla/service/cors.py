@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ottla.http import Request
+from ottla.service.guards import words_of
 
 __all__ = ["NO_CORS", "Cors"]
 
 METHODS = ("GET", "POST", "HEAD")
 """What another origin may do where `access.control.allow.methods` is empty, as in Jetty."""
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(each.strip() for each in text.split(",") if each.strip())
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +24,8 @@ class Cors:
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Cors:
         """Return what a service's properties allow."""
-        methods = _words(properties.get("access.control.allow.methods", ""))
-        return cls(_words(properties.get("access.control.allow.origin", "")), methods or METHODS)
+        methods = words_of(properties.get("access.control.allow.methods", ""))
+        return cls(words_of(properties.get("access.control.allow.origin", "")), methods or METHODS)
 
     def headers(self, request: Request) -> dict[str, str]:
         """Return what a browser is told beside an answer, whatever that is."""

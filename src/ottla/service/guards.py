@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import urlsplit
 
-from ottla.http import BasicLogins, Guard, Reply, Request, everybody, known_hosts
+from ottla.http import HOSTS_KEY, BasicLogins, Guard, Reply, Request, everybody, known_hosts
 
-__all__ = ["HOSTS_KEY", "basic_admission", "guard_of", "hosts_of"]
+__all__ = ["HOSTS_KEY", "basic_admission", "guard_of", "hosts_of", "words_of"]
 
-HOSTS_KEY = "ottla.http.hosts"
 ORIGINS_KEY = "access.control.allow.origin"
 
 
 def hosts_of(properties: Mapping[str, str], key: str = HOSTS_KEY) -> tuple[str, ...]:
     """Return the names that an operator lists."""
-    return tuple(each.strip() for each in properties.get(key, "").split(",") if each.strip())
+    return words_of(properties.get(key, ""))
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """Return what a setting lists between commas, without what is empty."""
+    return tuple(each.strip() for each in text.split(",") if each.strip())
 
 
 def guard_of(

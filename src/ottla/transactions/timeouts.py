@@ -1,8 +1,9 @@
 """How long transactions have been open, by a clock that nobody sets.
 
-A record says when its transaction began by the wall clock of the broker that wrote it. A coordinator reads that once, when
-it first meets the transaction, and counts from there by its own steady clock: a clock that is set an hour ahead would else
-abort whatever is open, and one that is set back would leave it open.
+A record says when its transaction began by the wall clock of the broker that wrote it. A coordinator counts from there by
+its own steady clock, as far as it has seen the time pass itself: a clock that is set an hour ahead would else abort whatever
+is open, and one that is set back would leave it open. What it finds when it takes over it has seen nothing of, and its clock
+may be another machine's hour ahead: such a transaction has its whole time again.
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ class OpenTransactions:
     def _is_late(self, each: Transaction, now_ms: Millis, wall_ms: Millis) -> bool:
         known = self._since.get(each.transactional_id)
         if known is None or known[0] != each.started_ms:
-            age_ms = max(wall_ms - each.started_ms, 0)
-            if self._looked_ms is not None:  # it was not there in the round before
-                age_ms = min(age_ms, max(now_ms - self._looked_ms, 0))
+            seen_ms = (
+                0 if self._looked_ms is None else max(now_ms - self._looked_ms, 0)
+            )  # not there in the round before
+            age_ms = min(max(wall_ms - each.started_ms, 0), seen_ms)
             known = (each.started_ms, now_ms - age_ms)
         self._met[each.transactional_id] = known
         return known[1] + each.timeout_ms < now_ms

@@ -12,7 +12,7 @@ import struct as structs
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ottla.base import ErrorCode, KafkaError, WireError
+from ottla.base import ErrorCode, KafkaError, UnwritableError, WireError
 from ottla.wire.message import Message
 from ottla.wire.reader_source import reader_source
 from ottla.wire.varint import read_uvarint, skip_tagged, uvarint
@@ -46,7 +46,7 @@ def encode(message: Message, version: int) -> bytes:
     """Return a message's bytes in one version.
 
     Raises KafkaError (UNSUPPORTED_VERSION) where a field that the version lacks is set and may not be left out, and
-    ValueError for a value that its field cannot carry.
+    UnwritableError for a value that its field cannot carry.
     """
     out = bytearray()
     encode_into(out, message, version)
@@ -60,7 +60,7 @@ def encode_into(out: bytearray, message: Message, version: int) -> None:
     try:
         write(message, out)
     except (structs.error, AttributeError, TypeError) as error:
-        raise ValueError(f"{cls.__name__} version {version} cannot be written: {error}") from error
+        raise UnwritableError(f"{cls.__name__} version {version} cannot be written: {error}") from error
 
 
 def reader(cls: type[Message], version: int) -> Reader:

@@ -19,6 +19,7 @@ from ottla.client import (
     ConsumerGroupMetadata,
     Coordinated,
     FetchPosition,
+    GroupMember,
     Isolation,
     TransactionalProducer,
 )
@@ -205,3 +206,34 @@ def test_many_drivers_live_on_one_loop_and_beat_through_one_client(
 def members(client: BlockingClient, group: str) -> int:
     answer = client.request(DescribeGroupsRequest(groups=[group]), coordinator_of=Coordinated(group))
     return len(answer.groups[0].members)
+
+
+def test_a_driver_goes_on_saying_that_it_lives_after_any_error(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    beat, beats = GroupMember.heartbeat, [0]
+
+    async def failing(self: GroupMember) -> None:
+        beats[0] += 1
+        if beats[0] == 1:
+            raise RuntimeError("a mistake of our own")
+        await beat(self)
+
+    monkeypatch.setattr(GroupMember, "heartbeat", failing)
+    one = driver(bootstrap, "erring", "one")
+    one.join()
+    try:
+        until(lambda: beats[0] >= 3, lambda: f"{beats[0]} heartbeats")
+        assert one.lost is None
+    finally:
+        one.leave()
+
+
+def test_a_driver_that_cannot_even_begin_to_join_is_lost_and_not_waited_for(
+    bootstrap: str, sleeping: asyncio.AbstractEventLoop
+) -> None:
+    def unknown() -> None:
+        raise ValueError("no such file")
+
+    one = Membership(bootstrap, "unable", session_ms=SESSION_MS, loop=sleeping, network=unknown)
+    one.begin()
+    until(lambda: one.lost is not None, lambda: "nothing is said")
+    assert "no such file" in str(one.lost)

@@ -189,7 +189,10 @@ class Quorum:
 
     async def ready(self) -> None:
         """Return once a leader is known and the image is as new as it was when the leader first answered."""
-        await self._leadership.until(self._is_ready, lambda: progress_text(self._raft))
+        await self._leadership.until(self._is_ready, lambda: progress_text(self._raft, self._obstacles()))
+
+    def _obstacles(self) -> list[str]:
+        return [] if self._peers is None else self._peers.transport.obstacles()
 
     def _is_ready(self) -> bool:
         if self._failed is not None:

@@ -244,13 +244,17 @@ class Membership:
         return Voter(self.quorum.key, self.endpoints(), lowest, highest)
 
     async def keep(self) -> None:
-        """Go on seeing to it, until cancelled."""
+        """Go on seeing to it, until cancelled, whatever goes wrong."""
         while True:
             await asyncio.sleep(self.period_ms / 1000)
             try:
                 await self.see_to_it()
             except KafkaError as error:
                 log.info("The voters of the metadata quorum stay as they are: %s", error.message or error.code.name)
+            except (
+                Exception
+            ):  # a mistake of our own costs this round: without a next one this node is never a voter again
+                log.exception("Seeing to the voters of the metadata quorum has failed, and goes on")
 
     async def see_to_it(self) -> None:
         """Let the voter set name this controller as it is, or ask to be in it."""

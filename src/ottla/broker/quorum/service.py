@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from ottla.base import ZERO_UUID, ErrorCode, KafkaError, LeaderEpoch, NodeId
 from ottla.broker.parts import QuorumParts
 from ottla.broker.quorum.log import METADATA_PARTITION, METADATA_TOPIC_ID
 from ottla.broker.requests.handler import RequestContext
+from ottla.broker.requests.line_rate import LineRate
 from ottla.metadata import Endpoint
 
 __all__ = [
@@ -23,10 +25,20 @@ __all__ = [
     "node_endpoints",
 ]
 
+log = logging.getLogger(__name__)
+log.addFilter(LineRate(10))
+
 
 def check_cluster(context: RequestContext[QuorumParts], cluster_id: str | None) -> None:
-    """Raise INCONSISTENT_CLUSTER_ID where a request names another cluster."""
-    if cluster_id is not None and cluster_id != context.services.cluster_id:
+    """Raise INCONSISTENT_CLUSTER_ID where a request names another cluster; who asked is said in the log, at times."""
+    own = context.services.cluster_id
+    if cluster_id is not None and cluster_id != own:
+        log.warning(
+            "A node at %s is formatted with cluster.id %.60r; this one's is %s",
+            context.connected.client_host,
+            cluster_id,
+            own,
+        )
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
             "The clusterId in the request does not match that found on the server",

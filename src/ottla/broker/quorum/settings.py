@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,8 +90,9 @@ class QuorumStatus:
         )
 
 
-def progress_text(raft: Raft) -> str:
-    """Say how far a replica has come that is waited for."""
+def progress_text(raft: Raft, obstacles: Sequence[str] = ()) -> str:
+    """Say how far a replica has come that is waited for, and what other nodes put in its way."""
     voters = ", ".join(str(each) for each in raft.voters.ids) or "not known yet"
     leader = "no leader is known" if raft.leader_id is None else f"node {raft.leader_id} leads"
-    return f"epoch {raft.epoch}, {leader}, committed to offset {raft.high_watermark}; voters: {voters}"
+    found = f"epoch {raft.epoch}, {leader}, committed to offset {raft.high_watermark}; voters: {voters}"
+    return "; ".join((found, *obstacles))

@@ -55,7 +55,9 @@ class _Peer:
     in_flight: int = 0
     unreachable: bool = False
     refusal: int = 0
-    """The error that it last refused a request with."""
+    """The error that it last refused a request with, 0 where it did not."""
+    told: tuple[Address | None, str] = (None, "")
+    """Which address the log names, and what that stood for."""
 
 
 @dataclass
@@ -133,13 +135,33 @@ class QuorumTransport:
             return
         except Refused as refused:
             if peer.refusal != refused.code:  # once, and not at every try
-                log.warning("Node %s refused %s: %s", to, type(message).__name__, refused)
+                log.warning(
+                    "Node %s at %s refused %s: %s", to, peer.address, type(message).__name__, self._why(refused)
+                )
             peer.refusal = refused.code
             return
         finally:
             peer.in_flight -= 1
+        peer.refusal = 0
         if reply is not None and not self._closed:
             self.receive(Envelope(to if source is None else source, envelope.source, reply))
+
+    def _why(self, refused: Refused) -> str:
+        """Return what a refusal means for whoever operates this node."""
+        if refused.code != ErrorCode.INCONSISTENT_CLUSTER_ID:
+            return str(refused)
+        own = self.asked().cluster_id
+        return f"{refused}: this node's folders are formatted with cluster.id {own} (meta.properties), and its are not"
+
+    def obstacles(self) -> list[str]:
+        """Return for each other node that refuses this one, or cannot be reached, where it is asked and what it says."""
+        return [
+            f"node {to} at {peer.address} refuses it: {self._why(Refused(peer.refusal))}"
+            if peer.refusal
+            else f"node {to} at {peer.address} cannot be reached"
+            for to, peer in self._peers.items()
+            if peer.refusal or peer.unreachable
+        ]
 
     async def _ask(self, peer: _Peer, to: NodeId, message: Message) -> tuple[Message | None, NodeId | None]:
         """Return the answer of a peer as a message, and who really gave it where the peer was only an address."""
@@ -205,6 +227,9 @@ class QuorumTransport:
             connection = await self._open_connection(address)
         finally:
             peer.opening = None
+        if (address, connection.reached) != peer.told:
+            peer.told = address, connection.reached
+            log.info("The metadata quorum is asked at %s%s", address, _resolved(address, connection.reached))
         peer.connection = connection
         peer.unreachable = False
         if self._closed:
@@ -257,6 +282,11 @@ class QuorumTransport:
                 peer.connection.close()
         for task in list(self._tasks):
             task.cancel()
+
+
+def _resolved(address: Address, reached: str) -> str:
+    """Return which of the addresses of a name was taken, nothing where it is one itself."""
+    return f", which is {reached} now" if reached and reached != address.host else ""
 
 
 def reply_source(response: object) -> NodeId | None:

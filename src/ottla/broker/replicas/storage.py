@@ -140,13 +140,15 @@ class Storage:
     def loaded(self) -> None:
         """Name the logs that no topic claims, once the image's have been opened; they are left alone."""
         for log_dir in self._dirs:
-            stray = sorted(
-                str(each) for each, owner in self._found.items() if owner is log_dir and each not in log_dir.logs
+            log_dir.unclaimed = frozenset(
+                each for each, owner in self._found.items() if owner is log_dir and each not in log_dir.logs
             )
-            if stray:
-                log.warning(
-                    "%s holds logs of no known topic, which are left as they are: %s", log_dir.path, ", ".join(stray)
-                )
+            if log_dir.unclaimed:
+                stray = ", ".join(sorted(map(str, log_dir.unclaimed)))
+                log.warning("%s holds logs of no known topic, which are left as they are: %s", log_dir.path, stray)
+            if log_dir.nested:
+                nested = ", ".join(log_dir.nested)
+                log.warning("%s holds other log directories, which are no logs of it: %s", log_dir.path, nested)
             if log_dir.strays:
                 log.warning("Set aside, and kept until they are removed by hand: %s", ", ".join(log_dir.strays))
         self._found.clear()
@@ -270,13 +272,14 @@ class Storage:
             if each.has_log(key):
                 return each
         for each in online:
-            if each.meta is not None and each.meta.directory_id == directory:
+            if each.meta is not None and each.meta.directory_id == directory and not each.is_taken(key):
                 return each
         cordoned = set(self._config.settings.cordoned_log_dirs)
-        candidates = [each for each in online if each.path not in cordoned and "*" not in cordoned] or online
+        candidates = [each for each in online if each.path not in cordoned and "*" not in cordoned] or list(online)
         if not candidates:
             raise StorageError("every log directory is offline")
-        return min(candidates, key=lambda each: len(each.logs))
+        candidates.sort(key=lambda each: len(each.logs))
+        return next((each for each in candidates if not each.is_taken(key)), candidates[0])
 
     def _settle(self, key: TopicPartition, topic_id: Uuid, config: LogConfig, directory: Uuid) -> tuple[Log, LogDir]:
         """Of a log that is in two directories, keep the one that has more; the other holds a part of the same records."""

@@ -125,6 +125,7 @@ class Connection:
         "has_room",
         "is_closed",
         "last_active_s",
+        "muted_client",
         "outbound",
         "quick",
         "received_bytes",
@@ -170,6 +171,8 @@ class Connection:
         self._held_since_s = 0.0
         self._muted: asyncio.TimerHandle | None = None
         self._muted_until_s = 0.0
+        self.muted_client: tuple[str, str] | None = None
+        """The user and client id by whose quota nothing is read; None where it is not by a client's quota."""
         self.received_bytes = 0
         self.sent_bytes = 0
         self._out: list[Any] = []
@@ -369,8 +372,11 @@ class Connection:
             self._flush()
             self._go_on()
 
-    def mute(self, milliseconds: int) -> None:
-        """Read nothing more for so long; what was answered leaves all the same (KIP-219)."""
+    def mute(self, milliseconds: int, client: tuple[str, str] | None = None) -> None:
+        """Read nothing more for so long; what was answered leaves all the same (KIP-219).
+
+        `client` is whose quota has been exceeded, its user and client id, where it is one that may be changed meanwhile.
+        """
         if self.is_closed:
             return
         until_s = self._loop.time() + milliseconds / 1000
@@ -380,7 +386,17 @@ class Connection:
             self._muted.cancel()
         self._muted = self._loop.call_at(until_s, self._unmute)
         self._muted_until_s = until_s
+        self.muted_client = client
         self.frames.pause_reading()
+
+    def mute_at_most(self, milliseconds: int) -> None:
+        """Where nothing is read, read again after so long at the latest: what the client had exceeded holds no more."""
+        until_s = self._loop.time() + milliseconds / 1000
+        if self._muted is None or self.is_closed or until_s >= self._muted_until_s:
+            return
+        self._muted.cancel()
+        self._muted = self._loop.call_at(until_s, self._unmute)
+        self._muted_until_s = until_s
 
     def complain(self, error: Exception | str) -> None:
         """Log the one line that a bad peer costs."""
@@ -451,7 +467,7 @@ class Connection:
             self._go_on()
 
     def _unmute(self) -> None:
-        self._muted = None
+        self._muted = self.muted_client = None
         self.last_active_s = self._loop.time()
         if not self.is_closed:
             self._go_on()

@@ -281,7 +281,7 @@ class Router:
         if quotas is not None and route.charges_time:
             throttle_ms = max(throttle_ms, quotas.worked(context))
         if throttle_ms > 0:
-            connection.mute(throttle_ms)
+            connection.mute(throttle_ms, None if quotas is None else quotas.client_of(context))
             times.throttled.record_ns(throttle_ms * NS_PER_MS)
         return throttle_ms
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.admin import RestError, Worker
 from ottla.cli.actions import parse_action
-from ottla.cli.options import Options, UsageError, output_option, properties_file, warn
+from ottla.cli.options import Options, UsageError, output_option, properties_file, warn, whole_number
 from ottla.cli.output import Answer, print_answer
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _create_options() -> Options:
 def _restart_options() -> Options:
     parser = _of_many("restart", "Restart what has failed of connectors and their tasks, or all of it.")
     parser.add_argument("--all", action="store_true", help="what runs well, too")
-    parser.add_argument("--task", type=int, metavar="N", help="one task, and nothing else")
+    parser.add_argument("--task", type=whole_number, metavar="N", help="one task, and nothing else")
     return parser
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from struct import Struct
 from typing import Any
 
 from ottla.base import OttlaError
-from ottla.cli.options import Options, UsageError, warn
+from ottla.cli.options import Options, UsageError, warn, whole_number
 from ottla.cli.records.dump_records import Decoder, batch_line, record_line
 
 __all__ = ["main"]
@@ -31,6 +33,32 @@ Rows = Iterator[tuple[str, dict[str, Any]]]
 """What is printed, as a line of text and as a JSON value."""
 
 
+@dataclass
+class Notices:
+    """What does not fit together, told behind everything else: as text on standard error, in Kafka's words and order.
+
+    Each is a file, the line that names it with what is wrong, and lines with their JSON values.
+    """
+
+    index: list[Notice] = field(default_factory=list)
+    timestamps: list[Notice] = field(default_factory=list)
+    order: list[Notice] = field(default_factory=list)
+    missing: list[Notice] = field(default_factory=list)
+    gaps: list[Notice] = field(default_factory=list)
+
+    def tell(self, *, as_json: bool) -> None:
+        """Print them all."""
+        for path, head, rows in (*self.index, *self.timestamps, *self.order, *self.missing, *self.gaps):
+            if as_json:
+                for _, value in rows:
+                    print(json.dumps({"file": str(path), "notice": head.rstrip(" :"), **value}))
+            else:
+                warn("\n".join([f"{head}{path.absolute()}", *(text for text, _ in rows)]))
+
+
+Notice = tuple[Path, str, list[tuple[str, dict[str, Any]]]]
+
+
 def main(argv: list[str]) -> int:
     """Print every file named; 0 when all could be read, else 1."""
     args = options().parse(argv)
@@ -41,6 +69,7 @@ def main(argv: list[str]) -> int:
         raise UsageError(f"--{chosen[0]}-decoder and --{chosen[1]}-decoder exclude each other")
     args.decoder = Decoder(chosen[0] if chosen else None, args.key_decoder_class, args.value_decoder_class)
     args.print_data_log = args.print_data_log or bool(chosen or args.key_decoder_class or args.value_decoder_class)
+    args.notices = Notices()
     as_json = args.output == "json"
     failed = False
     for name in args.files.split(","):
@@ -55,6 +84,7 @@ def main(argv: list[str]) -> int:
         except (OSError, OttlaError, ValueError) as error:
             print(f"ottla dump-log: {name}: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
             failed = True
+    args.notices.tell(as_json=as_json)
     return 1 if failed else 0
 
 
@@ -71,8 +101,11 @@ def options() -> Options:
         "--verify-index-only", action="store_true", help="compare an index with its log, print no entries"
     )
     parser.add_argument("--index-sanity-check", action="store_true", help="check an index as a broker's start does")
-    parser.add_argument("--max-bytes", type=int, default=BYTES_MAX, metavar="BYTES", help="of a log, read this much")
-    parser.add_argument("--max-message-size", type=int, default=5 << 20, metavar="BYTES", help="accepted, as by Kafka")
+    for name, default, meaning in (
+        ("max-bytes", BYTES_MAX, "of a log, read this much"),
+        ("max-message-size", 5 << 20, "accepted, as by Kafka"),
+    ):
+        parser.add_argument(f"--{name}", type=whole_number, default=default, metavar="BYTES", help=meaning)
     for part in ("key", "value"):
         parser.add_argument(
             f"--{part}-decoder-class", metavar="CLASS", help="StringDecoder (default), LongDecoder or IntegerDecoder"
@@ -123,8 +156,8 @@ def log_rows(path: Path, args: Any) -> Rows:
     from ottla.wire import BATCH_OVERHEAD, LENGTH_END, iter_batch_records, read_batch_header
 
     yield from begin_rows(path)
-    expected: int | None = None
-    gaps: list[tuple[int, int]] = []
+    last: int | None = None
+    gaps: list[tuple[str, dict[str, Any]]] = []
     for data, position in batches_of(path, args.max_bytes):
         if len(data) < BATCH_OVERHEAD or len(data) != LENGTH_END + BATCH_HEAD.unpack_from(data)[1]:
             if args.max_bytes == BYTES_MAX:
@@ -132,16 +165,15 @@ def log_rows(path: Path, args: Any) -> Rows:
             break
         header = read_batch_header(data, 0)
         yield batch_line(header, data, position)
-        if expected is not None and header.base_offset != expected:
-            gaps.append((expected - 1, header.base_offset))
-        expected = header.next_offset
         if args.deep_iteration or args.print_data_log:
             for record in iter_batch_records(data, 0, header):
                 yield record_line(header, record, args)
+                if last is not None and record.offset != last + 1:
+                    text = f"  {last} is followed by {record.offset}"
+                    gaps.append((text, {"before": last, "after": record.offset}))
+                last = record.offset
     if gaps:
-        yield f"Non-consecutive offsets in {path.absolute()}", {"gaps": gaps}
-        for before, after in gaps:
-            yield f"  {before} is followed by {after}", {"before": before, "after": after}
+        args.notices.gaps.append((path, "Non-consecutive offsets in ", gaps))
 
 
 def begin_rows(path: Path) -> Rows:
@@ -173,7 +205,7 @@ def entries_of(data: bytes, entry: Struct) -> Iterator[tuple[Any, ...]]:
 
 
 def index_rows(path: Path, args: Any) -> Rows:
-    """Yield an offset index's entries, and those that do not fit its log."""
+    """Yield an offset index's entries, and note those that do not fit its log."""
     base = base_offset_of(path)
     data = path.read_bytes()
     entries = [(base + relative, position) for relative, position in entries_of(data, OFFSET_ENTRY)]
@@ -186,18 +218,17 @@ def index_rows(path: Path, args: Any) -> Rows:
         yield f"{path} is empty.", {"empty": True}
         return
     log = path.with_suffix(".log")
-    mismatches = []
+    mismatches: list[tuple[str, dict[str, Any]]] = []
     for offset, position in entries:
         found = batch_at(log, position)
         if found is None or found.last_offset != offset:
-            mismatches.append((offset, found.last_offset if found else -1))
+            other = found.last_offset if found else -1
+            text = f"  Index offset: {offset}, log offset: {other}"
+            mismatches.append((text, {"indexOffset": offset, "logOffset": other}))
         if not args.verify_index_only:
             yield f"offset: {offset} position: {position}", {"offset": offset, "position": position}
     if mismatches:
-        yield f"Mismatches in :{path.absolute()}", {"mismatches": len(mismatches)}
-        for offset, other in mismatches:
-            text = f"  Index offset: {offset}, log offset: {other}"
-            yield text, {"indexOffset": offset, "logOffset": other}
+        args.notices.index.append((path, "Mismatches in :", mismatches))
 
 
 def batch_at(log: Path, position: int) -> Any:
@@ -213,7 +244,7 @@ def batch_at(log: Path, position: int) -> Any:
 
 
 def time_index_rows(path: Path, args: Any) -> Rows:
-    """Yield a time index's entries, and those that are out of order or do not fit the log."""
+    """Yield a time index's entries, and note those that are out of order or do not fit the log."""
     base = base_offset_of(path)
     data = path.read_bytes()
     entries = [(timestamp, base + relative) for timestamp, relative in entries_of(data, TIME_ENTRY)]
@@ -223,32 +254,52 @@ def time_index_rows(path: Path, args: Any) -> Rows:
             raise ValueError("the time index is corrupt: its length or its order cannot be")
         yield f"{path} passed sanity check.", {"sane": True}
         return
-    maxima = dict(batch_maxima(path.with_suffix(".log"))) if entries else {}
     for timestamp, offset in entries:
         if not args.verify_index_only:
             yield f"timestamp: {timestamp} offset: {offset}", {"timestamp": timestamp, "offset": offset}
-    wrong = [(ts, maxima.get(offset, -1)) for ts, offset in entries if offset in maxima and maxima[offset] != ts]
-    if wrong:
-        yield f"Found timestamp mismatch in :{path.absolute()}", {"mismatches": len(wrong)}
-        for timestamp, other in wrong:
-            text = f"  Index timestamp: {timestamp}, log timestamp: {other}"
-            yield text, {"indexTimestamp": timestamp, "logTimestamp": other}
-    if not ordered:
-        yield f"Found out of order timestamp in :{path.absolute()}", {"ordered": False}
+    log = path.with_suffix(".log")
+    if entries and log.exists():
+        _compare_times(path, entries, [*batch_maxima(log)], args.notices)
+
+
+def _compare_times(
+    path: Path, entries: list[tuple[int, int]], batches: list[tuple[int, int]], notices: Notices
+) -> None:
+    """Note which entries name no batch of the log, another time than its largest, or a time that is not beyond the last."""
+    wrong: list[tuple[str, dict[str, Any]]] = []
+    order: list[tuple[str, dict[str, Any]]] = []
+    missing: list[tuple[str, dict[str, Any]]] = []
+    before = -1
+    for timestamp, offset in entries:
+        at = bisect_left(batches, (offset, -(2**63)))
+        last, largest = batches[at] if at < len(batches) else (-1, -1)
+        if last != offset:
+            text = f"Indexed offset: {offset}, found log offset: {last}"
+            missing.append((text, {"indexOffset": offset, "logOffset": last}))
+        elif largest != timestamp:
+            text = f"  Index timestamp: {timestamp}, log timestamp: {largest}"
+            wrong.append((text, {"indexTimestamp": timestamp, "logTimestamp": largest}))
+        if last == offset and before >= timestamp:
+            text = f"  Index timestamp: {timestamp}, Previously indexed timestamp: {before}"
+            order.append((text, {"indexTimestamp": timestamp, "previousTimestamp": before}))
+        before = timestamp
+    for noted, head, rows in (
+        (notices.timestamps, "Found timestamp mismatch in :", wrong),
+        (notices.order, "Found out of order timestamp in :", order),
+        (notices.missing, "The following indexed offsets are not found in :", missing),
+    ):
+        if rows:
+            noted.append((path, head, rows))
 
 
 def batch_maxima(log: Path) -> Iterator[tuple[int, int]]:
-    """Yield (last offset, largest timestamp so far) of a log's batches."""
+    """Yield (last offset, largest timestamp) of a log's batches."""
     from ottla.wire import BATCH_OVERHEAD, read_batch_header
 
-    if not log.exists():
-        return
-    largest = -1
     for data, _ in batches_of(log, 2**63):
         if len(data) >= BATCH_OVERHEAD:
             header = read_batch_header(data, 0)
-            largest = max(largest, header.max_timestamp)
-            yield header.last_offset, largest
+            yield header.last_offset, header.max_timestamp
 
 
 def snapshot_rows(path: Path, args: Any) -> Rows:

@@ -81,7 +81,7 @@ def parse_time(text: str) -> Millis:
     """Return the timestamp that `--time` means; raises KafkaError for what is none."""
     if text in TIMES:
         return Millis(TIMES[text])
-    if re.fullmatch(r"[+-]?\d+", text, re.ASCII):
+    if re.fullmatch(r"[+-]?\d{1,19}", text, re.ASCII) and abs(int(text)) < 1 << 63:
         return Millis(int(text))
     moment = parse_moment(text, now_ms())
     if moment is not None:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from ottla.admin import RestError, Worker
 from ottla.cli.actions import parse_action
 from ottla.cli.local.log_format import FORMATS, LEVELS
-from ottla.cli.options import Options, UsageError, output_option, properties_file
+from ottla.cli.options import Options, UsageError, output_option, properties_file, whole_number
 from ottla.cli.output import Answer, print_answer
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _show_options() -> Options:
     parser = _options("show", "Print a schema: of a subject's version, or by its id.")
     parser.add_argument("subject", nargs="?", help="as in `ottla registry subjects`")
     parser.add_argument("version", nargs="?", default="latest", help="a number, or latest")
-    parser.add_argument("--id", type=int, metavar="N", help="the schema with this id")
+    parser.add_argument("--id", type=whole_number, metavar="N", help="the schema with this id")
     return parser
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.cli.actions import parse_action
-from ottla.cli.options import Options, UsageError
+from ottla.cli.options import Options, UsageError, whole_number
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -17,13 +17,14 @@ __all__ = ["main", "parsers"]
 
 FOLDER = "ottla-security"
 DAYS = 365
+DAYS_MAX = 36_500
 
 
 def main(argv: list[str]) -> int:
     """Run one action."""
     action, args = parse_action("security", _parsers(), argv)
-    if args.days < 1:
-        raise UsageError(f"--days {args.days}: a certificate is good for one day at least")
+    if not 1 <= args.days <= DAYS_MAX:
+        raise UsageError(f"--days {args.days}: a certificate is good for one day at least, and {DAYS_MAX} at most")
     return init(args) if action == "init" else certificate(args)
 
 
@@ -42,7 +43,7 @@ def _parsers() -> dict[str, Options]:
     for each in (init, issue):
         each.add_argument("--folder", metavar="FOLDER", default=FOLDER, help=f"where the files are ({FOLDER})")
         each.add_argument(
-            "--days", type=int, metavar="N", default=DAYS, help=f"how long certificates are good ({DAYS})"
+            "--days", type=whole_number, metavar="N", default=DAYS, help=f"how long certificates are good ({DAYS})"
         )
     reached = "a name or address by which clients reach the broker; repeatable, the first one is told to clients"
     init.add_argument("--host", action="append", default=[], metavar="HOST", help=f"{reached} (localhost)")

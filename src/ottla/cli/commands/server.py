@@ -18,6 +18,7 @@ from ottla.cli.local.serving import (
     stop_signals,
     why_not_listening,
 )
+from ottla.cli.local.shard_folders import refuse_hiding_shards
 from ottla.cli.options import Options, UsageError, warn
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ def start(argv: list[str]) -> int:
             from ottla.cli.local.shards import serve_shards
 
             return serve_shards(config, args.shards, shard_arguments(args))
+        refuse_hiding_shards(config)
         log_to_stderr(args.log_format, args.log_level)
         return serve(config)
     except OttlaError as error:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.cli.actions import parse_action
 from ottla.cli.local.log_format import FORMATS, LEVELS
-from ottla.cli.options import Options, UsageError, properties_file
+from ottla.cli.options import Options, UsageError, properties_file, whole_number
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -106,8 +106,8 @@ def _shell_options() -> Options:
     parser.add_argument("-p", "--password", metavar="PASSWORD", help="better in $OTTLA_SQL_PASSWORD")
     parser.add_argument("-t", "--token", metavar="TOKEN", help="a bearer's token; better in $OTTLA_SQL_TOKEN")
     parser.add_argument("--config-file", metavar="FILE", help="properties that the session begins with")
-    parser.add_argument("--query-row-limit", type=int, metavar="N", help="end a push query after so many rows")
-    parser.add_argument("--query-timeout", type=int, metavar="MS", help="end a push query after so long")
+    parser.add_argument("--query-row-limit", type=whole_number, metavar="N", help="end a push query after so many rows")
+    parser.add_argument("--query-timeout", type=whole_number, metavar="MS", help="end a push query after so long")
     return parser
 
 

@@ -22,7 +22,15 @@ from ottla.admin import (
 from ottla.base import ErrorCode, KafkaError, OttlaError, TopicPartition
 from ottla.cli.actions import parse_action
 from ottla.cli.confirmation import confirmed, destruction_options
-from ottla.cli.options import Options, UsageError, check_required, open_client, output_option, properties_file
+from ottla.cli.options import (
+    Options,
+    UsageError,
+    check_required,
+    open_client,
+    output_option,
+    properties_file,
+    whole_number,
+)
 from ottla.cli.output import Answer, print_answer
 
 if TYPE_CHECKING:
@@ -87,27 +95,29 @@ def check_scope(args: Namespace) -> None:
 def parsers() -> list[Options]:
     """Return the actions' parsers."""
     listing = _parser("list", "List transactions.")
-    listing.add_argument("--duration-filter", type=int, metavar="MS", help="those open for longer (KIP-994)")
+    listing.add_argument("--duration-filter", type=whole_number, metavar="MS", help="those open for longer (KIP-994)")
     listing.add_argument("--transactional-id-pattern", metavar="REGEX", help="those with such an id (KIP-1152)")
     describing = _parser("describe", "Describe the state of a transactional id.")
     describing.add_argument("--transactional-id", metavar="ID", help="the transactional id (required)")
     producers = _parser("describe-producers", "Describe the producers that a partition knows.")
     _of_partition(producers)
-    producers.add_argument("--broker-id", type=int, metavar="ID", help="ask this broker, not the leader")
+    producers.add_argument("--broker-id", type=whole_number, metavar="ID", help="ask this broker, not the leader")
     aborting = _parser("abort", "Abort a hanging transaction.", output=False)
     _of_partition(aborting)
-    aborting.add_argument("--start-offset", type=int, metavar="OFFSET", help="where the transaction begins")
-    aborting.add_argument("--producer-id", type=int, metavar="ID", help="in its place: the producer's id,")
-    aborting.add_argument("--producer-epoch", type=int, metavar="EPOCH", help="its epoch,")
-    aborting.add_argument("--coordinator-epoch", type=int, metavar="EPOCH", help="and its coordinator's epoch")
+    aborting.add_argument("--start-offset", type=whole_number, metavar="OFFSET", help="where the transaction begins")
+    aborting.add_argument("--producer-id", type=whole_number, metavar="ID", help="in its place: the producer's id,")
+    aborting.add_argument("--producer-epoch", type=whole_number, metavar="EPOCH", help="its epoch,")
+    aborting.add_argument("--coordinator-epoch", type=whole_number, metavar="EPOCH", help="and its coordinator's epoch")
     destruction_options(aborting)
     finding = _parser("find-hanging", "Find transactions that nobody will end.")
-    finding.add_argument("--broker-id", type=int, metavar="ID", help="in the partitions that this broker leads")
+    finding.add_argument(
+        "--broker-id", type=whole_number, metavar="ID", help="in the partitions that this broker leads"
+    )
     finding.add_argument("--topic", metavar="TOPIC", help="in this topic")
-    finding.add_argument("--partition", type=int, metavar="N", help="in this partition of it")
+    finding.add_argument("--partition", type=whole_number, metavar="N", help="in this partition of it")
     finding.add_argument(
         "--max-transaction-timeout",
-        type=int,
+        type=whole_number,
         metavar="MINUTES",
         default=MAX_TRANSACTION_MINUTES,
         help=f"those without a record for so long (default {MAX_TRANSACTION_MINUTES})",
@@ -130,7 +140,7 @@ def _parser(action: str, description: str, *, output: bool = True) -> Options:
 
 def _of_partition(parser: Options) -> None:
     parser.add_argument("--topic", metavar="TOPIC", help="topic (required)")
-    parser.add_argument("--partition", type=int, metavar="N", help="partition (required)")
+    parser.add_argument("--partition", type=whole_number, metavar="N", help="partition (required)")
 
 
 # -- actions

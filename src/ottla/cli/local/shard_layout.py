@@ -11,17 +11,20 @@ asks for a login, whose secret is made with the folder and stands in a file of t
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ottla.base import ConfigError
 from ottla.cli.local.cluster import LOOPBACK, free_ports
+from ottla.cli.local.shard_folders import known_shards, refuse_hiding, shard_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +38,7 @@ __all__ = ["SHARDS_MAX", "Shard", "shards_of"]
 SHARDS_MAX = 64
 SHARDS_FILE = "shards.json"
 """In the first log directory: what the shards of a machine that is its own quorum have agreed on."""
+LOCK_FILE = "shards.lock"
 SECRET_FILE = "shards-login.properties"
 """Beside it: the login of the shards' own controller listener, in a file that only this user reads."""
 CONTROLLER = "CONTROLLER"
@@ -68,10 +72,14 @@ class _Quorum:
 
 
 def shards_of(config: BrokerConfig, count: int) -> list[Shard]:
-    """Return the shards of a configuration; raises ConfigError for what several brokers cannot share."""
+    """Return the shards of a configuration; raises ConfigError for what several brokers cannot share.
+
+    Raises it, too, where the folders hold data that they would not show (`shard_folders`).
+    """
     if not 1 <= count <= SHARDS_MAX:
         raise ConfigError("--shards", count, f"must be between 1 and {SHARDS_MAX}")
     ids = range(config.node_id, config.node_id + count)
+    refuse_hiding(config, ids, first=_first_of(config))
     quorum = _quorum_of(config, ids)
     taken = {each.port + index for each in config.client_listeners if each.port for index in range(count)}
     for number, listener in quorum.listeners.items():
@@ -91,7 +99,7 @@ def _shard(config: BrokerConfig, index: int, quorum: _Quorum) -> Shard:
         "broker.id": node_id,
         "process.roles": "controller,broker" if own is not None else "broker",
         "listeners": _joined([*listeners, *([own] if own is not None else [])]),
-        "log.dirs": ",".join(_below(each, node_id) for each in config.log_dirs),
+        "log.dirs": ",".join(shard_folder(each, node_id) for each in config.log_dirs),
         "broker.rack": settings.broker_rack or socket.gethostname(),
         "controller.listener.names": quorum.listener_name,
         **quorum.login,
@@ -101,7 +109,7 @@ def _shard(config: BrokerConfig, index: int, quorum: _Quorum) -> Shard:
     if settings.advertised_listeners is not None:
         changed["advertised.listeners"] = _joined(_above(each, index) for each in config.advertised_listeners)
     if settings.metadata_log_dir:
-        changed["metadata.log.dir"] = _below(settings.metadata_log_dir, node_id)
+        changed["metadata.log.dir"] = shard_folder(settings.metadata_log_dir, node_id)
     if index and config.settings.ottla_registry_listeners:
         changed["ottla.registry.listeners"] = ""
     if config.http_listeners:
@@ -161,7 +169,8 @@ def _login_of(config: BrokerConfig, own: Listener) -> dict[str, str]:
         raise ConfigError(
             "log.dirs", config.log_dirs[0], f"may have no ':' and no '}}' with --shards: {SECRET_FILE} is in it"
         )
-    user = _secret_user(path)
+    with _alone_in(path.parent):
+        user = _secret_user(path)
     pairs = [each.strip() for each in config.settings.listener_security_protocol_map.split(",") if each.strip()]
     kept = [each for each in pairs if not each.upper().startswith(f"{own.name}:")]
     providers = [each for each in config.static.get("config.providers", "").split(",") if each.strip()]
@@ -195,16 +204,31 @@ def _secret_user(path: Path) -> str:
     return user
 
 
+def _first_of(config: BrokerConfig) -> int | None:
+    """Return the shard that is the quorum by itself, where the folders say so; None where nothing is agreed on yet."""
+    own = not config.voters and not config.settings.controller_quorum_bootstrap_servers
+    if not own or not (Path(config.log_dirs[0]) / SHARDS_FILE).exists():
+        return None
+    said = _agreed(config).get("controller")
+    return int(said) if said is not None and str(said).isdigit() else min(known_shards(config), default=None)
+
+
 def _agreed(config: BrokerConfig) -> dict[str, str]:
-    """Return the cluster's id and the controller's port, as the first start chose them."""
+    """Return what `_agreement` says, which one process at a time may make."""
     path = Path(config.log_dirs[0]) / SHARDS_FILE
+    with _alone_in(path.parent):
+        return _agreement(config, path)
+
+
+def _agreement(config: BrokerConfig, path: Path) -> dict[str, str]:
+    """Return the cluster's id, the controller's port and which shard it is, as the first start chose them."""
     try:
         found = json.loads(path.read_text())
     except FileNotFoundError:
         from ottla.cli.local.storage_format import new_id
 
         (port,) = free_ports(1, port=config.client_listeners[0].port or 9092)
-        found = {"cluster_id": new_id(), "controller_port": str(port)}
+        found = {"cluster_id": new_id(), "controller_port": str(port), "controller": str(config.node_id)}
         _write_whole(path, json.dumps(found) + "\n")
     except ValueError:
         found = None
@@ -217,9 +241,17 @@ def _agreed(config: BrokerConfig) -> dict[str, str]:
     return found
 
 
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Let one process at a time make what is to be made once: two first starts must not each go on with their own."""
+    folder.mkdir(parents=True, exist_ok=True)  # the folder is as open as the umask says: data come into it
+    with open(os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def _write_whole(path: Path, text: str) -> None:
     """Write a file of this user's alone, so that it is there whole or not at all whenever this process ends."""
-    path.parent.mkdir(parents=True, exist_ok=True)  # the folder is as open as the umask says: data come into it
     new = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)
@@ -230,10 +262,6 @@ def _write_whole(path: Path, text: str) -> None:
 
 def _above(listener: At, index: int) -> At:
     return replace(listener, port=listener.port + index) if listener.port else listener
-
-
-def _below(folder: str, node_id: int) -> str:
-    return f"{folder.rstrip('/')}/node-{node_id}"
 
 
 def _joined(listeners: Iterable[object]) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ottla.cli.local.node_process import POLL_SECONDS, ending
+from ottla.cli.local.shard_folders import rename_old_folders
 from ottla.cli.local.shard_layout import Shard, shards_of
 from ottla.cli.options import warn
 
@@ -47,6 +48,8 @@ class _Running:
 def serve_shards(config: BrokerConfig, count: int, arguments: Sequence[str]) -> int:
     """Run the shards until a signal comes; `arguments` are those of `server start`, without `--shards`."""
     shards = shards_of(config, count)
+    for folder in dict.fromkeys((*config.log_dirs, config.metadata_log_dir)):
+        rename_old_folders(folder)
     for shard in shards:
         _format(shard, arguments)
     signals: list[int] = []

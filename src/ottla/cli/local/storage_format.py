@@ -8,6 +8,7 @@ from ottla.admin import METADATA_VERSION, METADATA_VERSIONS, formatted_levels, m
 from ottla.base import ConfigError, NodeId, StorageError, parse_uuid, random_uuid, uuid_text
 from ottla.cli.feature_texts import parse_features
 from ottla.cli.local.server_options import load_config
+from ottla.cli.local.shard_folders import refuse_hiding_shards
 from ottla.cli.options import Options, UsageError
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ def run(
     voters = voters_of(args, config)
     disk = OsDisk()
     paths = list(dict.fromkeys((config.metadata_log_dir, *config.log_dirs)))
+    refuse_hiding_shards(config)
     found = {path: meta for path in paths if (meta := read_meta(disk, path)) is not None}
     for path, meta in found.items():
         check_identity(path, meta, args.cluster_id, config.node_id)

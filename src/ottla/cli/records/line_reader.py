@@ -112,7 +112,7 @@ class LineReader:
         )
 
     def _take(self, line: bytes, rest: bytes, separator: bytes, name: str) -> tuple[bytes | None, bytes]:
-        taken, found, after = rest.partition(separator)
+        taken, found, after = _cut(rest, separator)
         if found:
             return taken, after
         if self._rules.ignore_error:
@@ -121,11 +121,15 @@ class LineReader:
         raise _refused(f"No {name} found on line number {self._number}: '{shown}'")
 
     def _headers(self, text: bytes) -> Headers:
-        return [self._header(pair) for pair in text.split(self._rules.headers_separator)]
+        separator = self._rules.headers_separator
+        if separator:
+            return [self._header(pair) for pair in text.split(separator)]
+        characters = text.decode(errors="surrogateescape") or [""]
+        return [self._header(each.encode(errors="surrogateescape")) for each in characters]
 
     def _header(self, pair: bytes) -> tuple[str, bytes | None]:
         rules = self._rules
-        key, found, value = pair.partition(rules.headers_key_separator)
+        key, found, value = _cut(pair, rules.headers_key_separator)
         if not found and not rules.ignore_error:
             shown = pair.decode(errors="replace")
             raise _refused(f"No header key separator found in pair '{shown}' on line number {self._number}")
@@ -134,3 +138,11 @@ class LineReader:
             raise _refused(f"Header keys should not be equal to the null marker '{marker}' as they can't be null")
         no_value = not found or value == rules.null_marker
         return key.decode(errors="replace"), None if no_value else value
+
+
+def _cut(text: bytes, separator: bytes) -> tuple[bytes, bool, bytes]:
+    """Return what is before a separator, whether it is there, and what is behind it; an empty one is at the beginning."""
+    if not separator:
+        return b"", True, text
+    before, found, after = text.partition(separator)
+    return before, bool(found), after

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.cli.options import Options, UsageError
+from ottla.cli.options import Options, UsageError, whole_number
 from ottla.cli.sql_migrations.applying import (
     Wanted,
     apply_file,
@@ -62,8 +62,10 @@ def options() -> Options:
     parser.add_argument("-c", "--config-file", metavar="FILE", help="the project's ksql-migrations.properties")
     parser.add_argument("-a", "--all", action="store_true", help="apply all files that are left")
     parser.add_argument("-n", "--next", action="store_true", help="apply the next file")
-    parser.add_argument("-u", "--until", type=int, metavar="VERSION", help="apply all files up to this version")
-    parser.add_argument("-v", "--version", type=int, metavar="VERSION", help="apply, or create, this version")
+    parser.add_argument(
+        "-u", "--until", type=whole_number, metavar="VERSION", help="apply all files up to this version"
+    )
+    parser.add_argument("-v", "--version", type=whole_number, metavar="VERSION", help="apply, or create, this version")
     parser.add_argument(
         "-d", "--define", action="append", default=[], metavar="NAME=VALUE", help="a variable of every file; repeatable"
     )

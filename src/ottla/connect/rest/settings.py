@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ottla.base import ConfigError
 from ottla.connect.rest_logins import rest_logins
 from ottla.http import BasicLogins, LoginsTo, asking_context, logins_to, serving_context
-from ottla.service import NO_CORS, Cors, hosts_of
+from ottla.service import NO_CORS, Cors, hosts_of, words_of
 
 __all__ = [
     "DEFAULT_LISTENERS",
@@ -124,10 +124,6 @@ def _asked_scheme(worker: Mapping[str, str], listeners: tuple[Address, ...]) -> 
     return advertised or ("https" if all(each.is_secure for each in listeners) else "http")
 
 
-def _words(text: str) -> list[str]:
-    return [each.strip() for each in text.split(",") if each.strip()]
-
-
 def _flag(worker: Mapping[str, str], name: str) -> bool:
     text = worker.get(name, "true").strip().lower()
     if text not in ("true", "false"):
@@ -138,7 +134,7 @@ def _flag(worker: Mapping[str, str], name: str) -> bool:
 def parse_addresses(name: str, text: str) -> tuple[Address, ...]:
     """Return the addresses that a setting lists; raises ConfigError."""
     found = []
-    for each in _words(text):
+    for each in words_of(text):
         match = _LISTENER.fullmatch(each)
         scheme = "" if match is None else match[1].lower()
         if match is None or scheme not in ("http", "https") or not 0 <= int(match[3]) < 65536:

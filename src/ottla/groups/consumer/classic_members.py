@@ -177,7 +177,11 @@ def classic_sync(group: ConsumerGroup, request: SyncGroupRequest, context: Decis
 
 
 def classic_heartbeat(group: ConsumerGroup, request: HeartbeatRequest, context: DecisionContext) -> Decision:
-    """Let a session begin anew, and ask the member to join again where there is a step for it."""
+    """Let a session begin anew, and ask the member to join again where there is a step for it.
+
+    As every member's heartbeat, it takes note of what has changed and computes the target: where no member of the new
+    protocol is left, and the group may not go back, nobody else would give away what those held.
+    """
     try:
         member = _classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
     except KafkaError as error:
@@ -185,7 +189,9 @@ def classic_heartbeat(group: ConsumerGroup, request: HeartbeatRequest, context: 
     assert member.classic is not None
     draft = Draft(group)
     draft.set_timer(SESSION, member.id, context.now_ms + member.classic.session_timeout_ms)
-    if not _has_step(group, member):
+    update_epoch(draft, context, has_changed=False)
+    update_target(draft, settings_of(group.group_id, context), context)
+    if not _has_step(draft.group, member):
         return draft.decision(HeartbeatResponse())
     draft.ask_to_join(member.id, context.now_ms + max(member.rebalance_timeout_ms, 0))
     return draft.decision(HeartbeatResponse(error_code=int(ErrorCode.REBALANCE_IN_PROGRESS)))

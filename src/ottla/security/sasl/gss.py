@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import count
+from hashlib import sha256
 from typing import Any, TypeVar
 
 from ottla.base import ConfigError
@@ -27,7 +27,6 @@ KDC_UNREACHABLE = 0x96C73A9C
 WORDS_MAX = 300
 SAYS_NOTHING = ("", "Success", "Unknown error")
 """What the library says of a minor code where the major one says all."""
-_caches = count()
 
 
 def check_installed(key: str, system_properties: Mapping[str, str]) -> None:
@@ -77,11 +76,14 @@ class Acceptor:
 
 
 class Initiator:
-    """Has tickets for a client; what it asks a KDC for stays in memory, and is asked for anew in half of its lifetime."""
+    """Has tickets for a client; what it asks a KDC for stays in memory, and is asked for anew in half of its lifetime.
+
+    Clients of one entry share a cache: the library forgets none while the process runs, so there is one for each entry.
+    """
 
     def __init__(self, entry: KerberosEntry) -> None:
         self._entry = entry
-        self._cache = f"MEMORY:ottla-{next(_caches)}"
+        self._cache = f"MEMORY:ottla-{sha256(repr(entry).encode()).hexdigest()[:16]}"
 
     def initiate(self, host: str) -> tuple[GssContext, bytes]:
         """Begin a login to the service on a host: the context, and its first token; raises GssError."""

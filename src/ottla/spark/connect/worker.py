@@ -231,19 +231,18 @@ class ConnectWorker:
             _tell_loopback(self._herder, place)
             self.urls = [f"{each.scheme}://{shown(each.host)}:{each.port}" for each in settings.listeners]
         self._is_open = True
-        await self._serve_metrics(self._herder)
+        await self._serve_metrics(self._herder, settings)
         if isinstance(self._herder, distributed.DistributedHerder):
             await self._herder.prepare()  # what is refused is refused before a session starts
         await self.runner.open()
         await self._herder.start()
 
-    async def _serve_metrics(self, herder: RunningHerder) -> None:
+    async def _serve_metrics(self, herder: RunningHerder, settings: rest.RestSettings) -> None:
         name = "ottla.http.listeners"
         addresses = rest.parse_addresses(name, self.config.properties.get(name, ""))
         if not addresses:
             return
         secure = any(each.is_secure for each in addresses)
-        settings = rest.rest_settings(self.config.properties)
         self._metrics = MetricsService(herder, lambda: self.runner, addresses, settings)
         try:
             tls = serving_context(rest.https_properties(self.config.properties)) if secure else None

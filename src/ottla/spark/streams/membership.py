@@ -169,6 +169,9 @@ class Membership:
             else:
                 self._lost = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
             log.error("%s", error)
+        except Exception as error:  # whoever waits for it would wait for ever
+            self._lost = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the driver could not join: {error!r}")
+            log.exception("driver of %s could not join", self._application)
         else:
             self._rejoined(self.member)
 
@@ -254,6 +257,8 @@ class Membership:
                 await self._beat_once()
             except (OttlaError, OSError) as error:
                 log.warning("the group's coordinator does not answer driver %s: %s", self._application, error)
+            except Exception:  # a mistake of our own: who sends no more heartbeats goes on beside the next driver
+                log.exception("driver of %s could not say that it lives, and tries again", self._application)
 
     async def _beat_once(self) -> None:
         member = self._member
