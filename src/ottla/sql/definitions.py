@@ -55,6 +55,8 @@ def _create(statement: s.CreateSource, catalogue: Catalogue, settings: Mapping[s
     layout = layout_of(given, schema, settings)
     check_name(statement.kind, statement.name, known, statement.or_replace or statement.if_not_exists)
     check_timestamp(given, schema)
+    if given.window_type is not None and not schema.key:
+        raise SqlError("Windowed sources require a key column.")
     if known is not None and statement.if_not_exists:
         return catalogue
     source = Source(

@@ -155,6 +155,17 @@ from tests.sql.evaluation import type_text, value_of
         ("CONVERT_TZ(TS, 'UTC', 'America/Los_Angeles')", 1_577_808_000_123),
         ("UNIX_DATE(DT)", 18_262),
         ("ROUND(1E300, 5)", 1e300),
+        ("GREATEST(DT, '2020-01-03')", 18_264),
+        ("GREATEST('2020-01-03', DT, NULL)", 18_264),
+        ("LEAST(DT, '2020-01-03')", 18_262),
+        ("LEAST(NULL, TM, '10:00')", 36_000_000),
+        ("GREATEST(TS, '2020-01-02T00:00:00')", 1_577_923_200_000),
+        ("LEAST(TS, 'no time')", 1_577_836_800_123),
+        ("GREATEST(X, 'Aw==')", b"\3"),
+        ("LEAST(NULL, NS, 'b', 'a')", "a"),
+        ("DATEADD(DAYS, 2, '2020-01-01')", 18_264),
+        ("FORMAT_TIMESTAMP('2021-01-05T03:05:06', 'HH:mm')", "03:05"),
+        ("UNIX_DATE('1970-01-03')", 2),
     ],
 )
 def test_a_function_answers(text: str, value: object) -> None:
