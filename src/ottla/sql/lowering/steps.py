@@ -222,7 +222,7 @@ def _exploder(calls: Sequence[TableCall], fields: tuple[Field, ...], log: Line |
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """Makes what adds the pseudo columns to a table's rows, where it runs."""
+    """Makes what adds the pseudo columns and those of headers to a table's rows, where it runs."""
 
     reads: ReadSource
 
@@ -243,4 +243,5 @@ class _TableRow(ValueTransformer[Any, Any, Any]):
             return None
         found = self.context.record_metadata()
         partition, offset = (found.partition, found.offset) if found is not None else (0, -1)
-        return self._read(key, value, self.context.timestamp, (), partition, offset)  # type: ignore[attr-defined]
+        context: Any = self.context
+        return self._read(key, value, context.timestamp, context.headers, partition, offset)

@@ -54,7 +54,10 @@ def plan_create_as(statement: s.CreateAs, catalogue: Catalogue, settings: Mappin
     for each in key:
         check_key_type(each.name, each.type)
     layout = layout_of(given, schema, settings, found.root.layout)
-    check_name(statement.kind, statement.name, catalogue.sources.get(statement.name), statement.or_replace)
+    known = catalogue.sources.get(statement.name)
+    check_name(statement.kind, statement.name, known, statement.or_replace)
+    if known is not None:
+        _check_writable(known)
     check_timestamp(given, schema)
     id_ = f"C{statement.kind[0]}AS_{statement.name}_{number}"
     sink = Source(
@@ -81,8 +84,7 @@ def plan_insert(
         raise SqlError("INSERT INTO can only be used to insert into a stream. " + f"{sink.name} is a table.")
     if sink.schema.headers:
         raise SqlError(f"Cannot insert into {sink.name} because it has header columns")
-    if sink.read_only:
-        raise SqlError(f"Cannot insert into read-only {sink.kind.lower()}: {sink.name}")
+    _check_writable(sink)
     found = _analysed(statement.query, catalogue, settings or {})
     if found.root.kind != "STREAM":
         raise SqlError(
@@ -108,6 +110,12 @@ def plan_insert(
     return QueryPlan(
         id_, found.root, taken[: len(key)], taken[len(key) :], sink, rekeyed, _strict_times(settings or {})
     )
+
+
+def _check_writable(sink: Source) -> None:
+    """Raise SqlError where a query would write a source stream or table, which is there to be read."""
+    if sink.read_only:
+        raise SqlError(f"Cannot insert into read-only {sink.kind.lower()}: {sink.name}")
 
 
 _NUMBER_LITERALS = (e.IntegerLiteral, e.LongLiteral, e.DoubleLiteral, e.DecimalLiteral)
