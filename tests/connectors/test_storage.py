@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
+import fastavro
 import pytest
 
 from ottla.base import ConfigError
@@ -251,6 +252,22 @@ def test_avro_keeps_every_type_and_its_schema(codec: str) -> None:
     schema, values = read_avro(io.BytesIO(files[0]))
     assert schema == value.schema
     assert list(values) == [value] * 3
+
+
+@pytest.mark.parametrize(
+    ("entry", "of_array"),
+    [
+        ({"name": "io.confluent.connect.avro.MapEntry"}, {}),
+        ({"name": "Pairs", "connect.internal.type": "MapEntry"}, {}),
+        ({"name": "Pairs"}, {"connect.internal.type": "MapEntry"}),
+    ],
+)
+def test_avro_maps_are_known_by_their_entries(entry: dict[str, Any], of_array: dict[str, Any]) -> None:
+    fields = [{"name": "key", "type": "int"}, {"name": "value", "type": "string"}]
+    schema = {"type": "array", "items": {"type": "record", "fields": fields, **entry}, **of_array}
+    file = io.BytesIO()
+    fastavro.writer(file, schema, [[{"key": 1, "value": "one"}]])
+    assert list(read_avro(io.BytesIO(file.getvalue()))[1]) == [{1: "one"}]
 
 
 @pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "lz4", "brotli", "zstd"])

@@ -89,6 +89,39 @@ def test_unions_enums_and_fixed_of_others_go_round(
     assert made.to_connect(topic, again).value == found.value
 
 
+SAID = {"connect.internal.type": "MapEntry"}
+OF_CONFLUENT = {"name": "MapEntry", "namespace": "io.confluent.connect.avro"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "of_array"),
+    [(OF_CONFLUENT, {}), ({"name": "Pairs", **SAID}, {}), ({"name": "Pairs"}, SAID)],
+    ids=["by its name", "by its property", "by the array's property, as Ottla wrote it"],
+)
+def test_maps_are_known_by_their_entries(
+    registry: RegistryProcess, topic: str, entry: dict[str, Any], of_array: dict[str, Any]
+) -> None:
+    fields = [{"name": "key", "type": "int"}, {"name": "value", "type": "string"}]
+    pairs = {"type": "array", "items": {"type": "record", "fields": fields, **entry}, **of_array}
+    schema = json.dumps({"type": "record", "name": "R", "fields": [{"name": "pairs", "type": pairs}]})
+    client = SchemaRegistryClient({"url": registry.url})
+    value = {"pairs": [{"key": 1, "value": "one"}, {"key": 2, "value": "two"}]}
+    theirs = AvroSerializer(client, schema)(value, SerializationContext(topic, MessageField.VALUE))
+    found = converter(registry.url).to_connect(topic, theirs)
+    assert found.value["pairs"] == {1: "one", 2: "two"}
+
+
+def test_the_entries_of_a_map_with_a_name_say_what_they_are(registry: RegistryProcess, topic: str) -> None:
+    of_map = data.SchemaBuilder.map(data.INT32, data.STRING).name("n.Pairs").build()
+    schema = data.SchemaBuilder.struct().name("n.R").field("pairs", of_map).build()
+    converter(registry.url).from_connect(topic, schema, data.Struct(schema, {"pairs": {1: "one"}}))
+    client = SchemaRegistryClient({"url": registry.url})
+    told = json.loads(str(client.get_latest_version(f"{topic}-value").schema.schema_str))
+    (pairs,) = told["fields"]
+    assert pairs["type"]["items"]["connect.internal.type"] == "MapEntry"
+    assert "connect.internal.type" not in pairs["type"]
+
+
 def test_the_extended_names_of_unions_are_full(registry: RegistryProcess, topic: str) -> None:
     client = SchemaRegistryClient({"url": registry.url})
     context = SerializationContext(topic, MessageField.VALUE)

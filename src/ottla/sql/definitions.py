@@ -54,7 +54,12 @@ def _create(statement: s.CreateSource, catalogue: Catalogue, settings: Mapping[s
     schema = _schema(_inferred(statement, given, catalogue, settings), given)
     layout = layout_of(given, schema, settings)
     check_name(statement.kind, statement.name, known, statement.or_replace or statement.if_not_exists)
+    if statement.or_replace and (statement.read_only or (known is not None and known.read_only)):
+        kind = statement.kind.lower()
+        raise SqlError(f"Cannot add {kind} '{statement.name}': CREATE OR REPLACE is not supported on source {kind}s.")
     check_timestamp(given, schema)
+    if given.window_type is not None and not schema.key:
+        raise SqlError("Windowed sources require a key column.")
     if known is not None and statement.if_not_exists:
         return catalogue
     source = Source(
@@ -231,7 +236,22 @@ def _drop(statement: s.DropSource, catalogue: Catalogue) -> Catalogue:
         raise SqlError(f"Source {statement.name} does not exist.")
     if known.kind != statement.kind:
         raise SqlError(f"Incompatible data source type is {known.kind}, but statement was DROP {statement.kind}")
+    if statement.delete_topic:
+        _check_own_topic(known, catalogue)
     return catalogue.without_source(statement.name)
+
+
+def _check_own_topic(source: Source, catalogue: Catalogue) -> None:
+    """Raise SqlError where a topic is not a source's to delete: it only reads it, or others are over it, too."""
+    if source.read_only:
+        raise SqlError(f"Cannot delete topic for read-only source: {source.name}")
+    others = sorted(
+        each.name for each in catalogue.sources.values() if each.topic == source.topic and each.name != source.name
+    )
+    if others:
+        raise SqlError(
+            f"Refusing to delete topic. Found other data sources ({', '.join(others)}) using topic {source.topic}"
+        )
 
 
 def _alter(statement: s.AlterSource, catalogue: Catalogue) -> Catalogue:

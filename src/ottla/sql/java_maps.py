@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import TypeVar
 
@@ -10,6 +10,14 @@ Key = TypeVar("Key")
 _LOAD_PERCENT = 75
 _CAPACITY_DEFAULT = 16
 _INT_MASK = (1 << 32) - 1
+
+
+class SizedMap(dict[object, object]):
+    """A map as Java makes one for a number of entries that it is told of beforehand: they have another order in it."""
+
+    def __init__(self, entries: Mapping[object, object], size: int) -> None:
+        super().__init__(entries)
+        self.size = size
 
 
 def _hash(key: object) -> int:
@@ -38,6 +46,8 @@ def java_ordered(keys: Iterable[Key], size: int | None = None) -> list[Key]:
 
     Buckets hold their keys in the order in which they came, which a larger table keeps.
     """
+    if size is None and isinstance(keys, SizedMap):
+        size = keys.size
     given = list(keys)
     if len(given) < 2:
         return given

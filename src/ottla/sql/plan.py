@@ -363,7 +363,7 @@ class QueryPlan:
 
     @property
     def store(self) -> StoreInfo | None:
-        """The store whose rows are the query's results, None for a stream and for joined tables."""
+        """The store whose rows are the query's results, None for a stream, for joined tables and for those with headers."""
         found = next((node for node in nodes(self.root) if isinstance(node, Aggregate)), None)
         if found is not None:
             kind: Literal["key_value", "window", "session"] = "key_value"
@@ -372,6 +372,8 @@ class QueryPlan:
             return StoreInfo(AGGREGATE_STORE, kind)
         if self.root.kind == "STREAM" or any(isinstance(node, Join) for node in nodes(self.root)):
             return None  # a joined row is made of its sides' when it is asked for: only the sink's topic has it whole
+        if any(source.schema.headers for source in self.sources):
+            return None  # and so it is with headers, which no value holds
         return StoreInfo(SOURCE_STORE, "key_value")
 
 

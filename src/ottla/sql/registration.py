@@ -33,11 +33,12 @@ def columns_of(
     is_key: bool,
     wrapped: bool,
     schema_id: int | None,
+    of_sink: bool = False,
 ) -> tuple[list[tuple[str, SqlType]], KnownSchema]:
     """The columns of a topic's keys or values by its schema, and that schema; raises SqlError in ksqlDB's words.
 
     Fields are columns in upper case, but those of a schema that its id names keep their case. What is not `wrapped` is
-    one column, ROWKEY or ROWVAL.
+    one column, ROWKEY or ROWVAL. Of several messages one has to be named, but that a sink is of the first.
     """
     known = _known(registry, topic or "", format_, is_key=is_key, schema_id=schema_id)
     kind = known.schema.schema_type
@@ -50,6 +51,8 @@ def columns_of(
         )
     try:
         by_id = schema_id is not None
+        if format_ == "PROTOBUF" and form.full_name is None and not of_sink:
+            _refuse_several(known, registry, is_key=is_key)
         found = _columns(registry, known, format_, form, is_key=is_key, wrapped=wrapped, by_id=by_id)
     except _Multiple as error:
         raise SqlError(str(error)) from None
@@ -127,8 +130,6 @@ def _columns(
 
     try:
         codec = schema_codec(known.schema, registry)
-        if format_ == "PROTOBUF" and form.full_name is None:
-            _refuse_several(codec, is_key)
         schema, _ = mapping_of(format_, form).reading(codec, message_path(codec, form.full_name))
     except (DataError, SerdeError) as error:
         raise SqlError(str(error)) from None
@@ -146,7 +147,14 @@ def _columns(
     return found
 
 
-def _refuse_several(codec: Any, is_key: bool) -> None:
+def _refuse_several(known: KnownSchema, registry: SchemaRegistry | None, *, is_key: bool) -> None:
+    from ottla.serdes import SerdeError
+    from ottla.sql.formats.registered import schema_codec
+
+    try:
+        codec: Any = schema_codec(known.schema, registry)
+    except SerdeError as error:
+        raise SqlError(str(error)) from None
     names = [message.full_name for message in codec.file.message_types_by_name.values()]
     if len(names) > 1:
         side = "Key" if is_key else "Value"
@@ -157,8 +165,12 @@ def _refuse_several(codec: Any, is_key: bool) -> None:
         )
 
 
-def with_registered(source: Source, registry: SchemaRegistry | None, *, anew: bool) -> Source:
-    """The source with its schemas in the registry, `anew` also where their subjects are there; raises SqlError."""
+def with_registered(source: Source, registry: SchemaRegistry | None, *, anew: bool, inserts: bool = False) -> Source:
+    """The source with its schemas in the registry, `anew` also where their subjects are there; raises SqlError.
+
+    What `inserts` rows into a topic of others writes by the topic's own schema where the registry does not take that of
+    the columns: records of another name, messages of another file.
+    """
     layout = source.layout
     key_form = layout.key_form
     if layout.key_format == "AVRO" and key_form.full_name is None:
@@ -172,7 +184,7 @@ def with_registered(source: Source, registry: SchemaRegistry | None, *, anew: bo
         layout.wrapped or len(source.schema.value) != 1,
         is_key=False,
     )
-    forms = key.form(key_form, anew=anew), value.form(layout.value_form, anew=anew)
+    forms = key.form(key_form, anew=anew), value.form(layout.value_form, anew=anew, inserts=inserts)
     return replace(source, layout=replace(layout, key_form=forms[0], value_form=forms[1], registry=registry))
 
 
@@ -204,7 +216,7 @@ def with_schemas_to_insert(source: Source, registry: SchemaRegistry | None) -> S
                 f"overwrite existing key schema.\n\tExisting Schema: {held.schema.text}\n"
                 f"\tksqlDB Generated: {made.text}"
             )
-    return with_registered(source, registry, anew=True)
+    return with_registered(source, registry, anew=True, inserts=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +234,8 @@ class _Side:
     def wrapped(self) -> bool:
         return self._wrapped or self.format not in UNWRAPS
 
-    def form(self, form: SchemaForm, *, anew: bool) -> SchemaForm:
-        """The form with what is registered."""
+    def form(self, form: SchemaForm, *, anew: bool, inserts: bool = False) -> SchemaForm:
+        """The form with what is registered; see `with_registered`."""
         if self.format not in WITH_SCHEMAS or not self.columns:
             return form
         if form.schema_id is not None:
@@ -239,7 +251,28 @@ class _Side:
                 return replace(form, known=latest)
             return replace(form, known=registry.register(subject, schema))
         except SerdeError as error:
-            raise _refused(error) from None
+            latest = _latest(registry, subject) if inserts and not error.retriable else None
+            if latest is None or latest.id is None or not self._is_written_by(latest, form):
+                raise _refused(error) from None
+            return replace(form, schema_id=latest.id, known=latest)
+
+    def _is_written_by(self, known: KnownSchema, form: SchemaForm) -> bool:
+        """Whether a schema of others has a field of every column's name and type, and needs no other."""
+        from ottla.connect import DataError, SchemaType
+        from ottla.serdes import SerdeError
+        from ottla.sql.formats import FormatError, connected
+        from ottla.sql.formats.registered import mapping_of, message_path, schema_codec
+
+        fields = [(column.name, column.type) for column in self.columns]
+        try:
+            codec = schema_codec(known.schema, self.registry)
+            schema, _ = mapping_of(self.format, form).reading(codec, message_path(codec, form.full_name))
+            if not self.wrapped or schema.type is not SchemaType.STRUCT:
+                return False
+            connected.struct_writer(fields, schema)
+        except (DataError, SerdeError, FormatError):
+            return False
+        return set(fields) <= set(connected.fields_of(schema, upper=False))
 
     def _named(self, form: SchemaForm, schema_id: int) -> SchemaForm:
         """The form with the schema of an id, which has to have the columns, registered under this topic's subject."""
@@ -253,6 +286,7 @@ class _Side:
             is_key=self.is_key,
             wrapped=self.wrapped,
             schema_id=schema_id,
+            of_sink=True,
         )
         check_given(self.columns, found, "key" if self.is_key else "value")
         subject = subject_of(self.topic, is_key=self.is_key)

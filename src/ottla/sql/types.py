@@ -200,14 +200,24 @@ def is_time(type_: SqlType) -> bool:
     return type_.base in ("DATE", "TIME", "TIMESTAMP")
 
 
-def widens(given: SqlType, wanted: SqlType) -> bool:
-    """True where a value of a type can be taken for one of another: the same, or a wider number."""
+def implicitly_casts(given: SqlType, wanted: SqlType) -> bool:
+    """True where a value of a type is taken for one of another unasked, as ksqlDB does between base types.
+
+    A number becomes a wider one, whatever its digits; a decimal one with as many on both sides of the point; a text a
+    time, a date, a timestamp or bytes. What has parts does so part by part.
+    """
     if given == wanted:
         return True
-    if not (is_number(given) and is_number(wanted)):
-        return False
-    if isinstance(wanted, DecimalType):
-        digits = {"INTEGER": (10, 0), "BIGINT": (19, 0)}.get(given.base)
-        precision, scale = (given.precision, given.scale) if isinstance(given, DecimalType) else digits or (99, 0)
-        return scale <= wanted.scale and precision - scale <= wanted.precision - wanted.scale
-    return NUMBERS.index(given.base) < NUMBERS.index(wanted.base)
+    if isinstance(given, DecimalType) and isinstance(wanted, DecimalType):
+        whole = given.precision - given.scale
+        return given.scale <= wanted.scale and whole <= wanted.precision - wanted.scale
+    if isinstance(given, ArrayType) and isinstance(wanted, ArrayType):
+        return implicitly_casts(given.item, wanted.item)
+    if isinstance(given, MapType) and isinstance(wanted, MapType):
+        return implicitly_casts(given.key, wanted.key) and implicitly_casts(given.value, wanted.value)
+    if isinstance(given, StructType) and isinstance(wanted, StructType):
+        pairs = [(of, wanted.field(name)) for name, of in given.fields]
+        return all(other is not None and implicitly_casts(of, other) for of, other in pairs)
+    if given == STRING:
+        return is_time(wanted) or wanted == BYTES
+    return is_number(given) and is_number(wanted) and NUMBERS.index(given.base) <= NUMBERS.index(wanted.base)

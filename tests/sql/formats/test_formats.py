@@ -160,8 +160,52 @@ def test_a_format_refuses_columns_that_it_cannot_hold(format_: str, types: tuple
 def test_delimited_sets_quotes_where_commons_csv_does() -> None:
     delimited = codec("DELIMITED", columns(STRING, STRING, INTEGER))
     assert delimited.encode(("-a", 'b,"c', -1)) == b'"-a","b,""c",-1'
-    assert delimited.encode((None, "", 1)) == b'"",,1'
+    assert delimited.encode(("", "", 1)) == b'"",,1'
     assert codec("DELIMITED", columns(STRING, INTEGER), delimiter="|").encode(("a,b", 1)) == b"a,b|1"
+
+
+def test_delimited_tells_null_from_an_empty_text_where_a_line_begins() -> None:
+    two, one = codec("DELIMITED", columns(STRING, INTEGER)), codec("DELIMITED", columns(STRING))
+    assert two.encode((None, None)) == b"," and two.encode(("", None)) == b'"",'
+    assert one.encode((None,)) == b"" and one.encode(("",)) == b'""'
+    assert two.decode(b",") == two.decode(b'"",""') == (None, None)
+    with pytest.raises(FormatError, match="No fields in record"):
+        one.decode(b"")
+
+
+@pytest.mark.parametrize(
+    ("line", "row"),
+    [
+        (b"x,1", ("x", 1)),
+        (b'"x" ,+1', ("x", 1)),
+        (b'"a""b",1', ('a"b', 1)),
+        (b'"a\nb",1', ("a\nb", 1)),
+        (b"x, 1", None),
+        (b"x,1.0", None),
+        (b"x,2147483648", None),
+        (b'"a"b",1', None),
+        (b'"a,1', None),
+    ],
+)
+def test_delimited_reads_quotes_and_whole_numbers_as_java_does(line: bytes, row: tuple[object, ...] | None) -> None:
+    delimited = codec("DELIMITED", columns(STRING, INTEGER))
+    if row is not None:
+        assert delimited.decode(line) == row
+        return
+    with pytest.raises(FormatError):
+        delimited.decode(line)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1f", 1.0), (" 1e3 ", 1000.0), ("0x1p3", 8.0), ("1.D", 1.0), ("1_0", None)]
+)
+def test_delimited_reads_doubles_as_java_does(text: str, value: float | None) -> None:
+    delimited = codec("DELIMITED", columns(DOUBLE))
+    if value is not None:
+        assert delimited.decode(text.encode()) == (value,)
+        return
+    with pytest.raises(FormatError):
+        delimited.decode(text.encode())
 
 
 def test_kafka_writes_what_kafkas_serializers_write() -> None:

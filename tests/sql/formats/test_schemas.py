@@ -8,13 +8,14 @@ from decimal import Decimal
 
 import pytest
 
-from ottla.schemas import SchemaType
+from ottla.schemas import Level, SchemaType
 from ottla.serdes import SchemaText
 from ottla.sql import SqlError
 from ottla.sql.catalogue import Catalogue
 from ottla.sql.definitions import define
 from ottla.sql.formats import FormatError, SchemaForm, codec
 from ottla.sql.parser.texts import parse_statement
+from ottla.sql.registration import with_registered
 from ottla.sql.schema import SqlColumn
 from ottla.sql.testing import Refused, run_case
 from ottla.sql.testing.registry import CaseRegistry
@@ -160,13 +161,24 @@ def test_a_schema_that_is_named_by_its_id_keeps_its_names_and_is_written_with() 
     assert "The following value columns are changed, missing or reordered: [`J` INTEGER]." in refusal(wrong, topics)
 
 
-def test_registered_schemas_have_to_follow_each_other() -> None:
-    text = (
-        "CREATE STREAM S (A INT, B STRING) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='AVRO');"
-        "CREATE STREAM A WITH (KAFKA_TOPIC='x') AS SELECT A AS V FROM S;"
-        "CREATE STREAM B WITH (KAFKA_TOPIC='x') AS SELECT B AS V FROM S;"
-    )
-    assert refusal(text).startswith("Could not register schema for topic: Schema being registered is incompatible")
+TWO_OF_ONE_TOPIC = (
+    "CREATE STREAM S (A INT, B STRING) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='AVRO');"
+    "CREATE STREAM A WITH (KAFKA_TOPIC='x') AS SELECT A AS V FROM S;"
+    "CREATE STREAM B WITH (KAFKA_TOPIC='x') AS SELECT B AS V FROM S;"
+)
+
+
+def test_a_sink_is_refused_where_its_registry_does_not_take_its_schema() -> None:
+    registry = CaseRegistry(Level.BACKWARD)
+    catalogue = made("CREATE STREAM S (A INT) WITH (KAFKA_TOPIC='x', VALUE_FORMAT='AVRO');", registry)
+    other = made("CREATE STREAM S (A STRING) WITH (KAFKA_TOPIC='x', VALUE_FORMAT='AVRO');", CaseRegistry()).source("S")
+    with pytest.raises(SqlError, match="Could not register schema for topic: Schema being registered is incompatible"):
+        with_registered(other, catalogue.registry, anew=True)
+
+
+def test_a_cases_registry_takes_every_version_as_that_of_ksqldbs_runner_does() -> None:
+    found = run_case(TWO_OF_ONE_TOPIC, [{"topic": "s", "value": {"A": 1, "B": "b"}}])
+    assert [(record.topic, record.value) for record in found] == [("x", {"V": 1}), ("x", {"V": "b"})]
 
 
 @pytest.mark.parametrize(
@@ -250,3 +262,116 @@ def test_cases_take_payloads_in_jsons_terms_whatever_the_format() -> None:
     )
     found = run_case(text, [{"topic": "t", "key": 7, "value": {"a": 4}}], topics)
     assert [(record.key, record.value) for record in found] == [(7, {"B": 5})]
+
+
+def renamed(**more: object) -> SchemaText:
+    fields = [{"name": name, "type": ["null", of], "default": None} for name, of in (("A", "int"), ("B", "string"))]
+    return SchemaText(SchemaType.AVRO, json.dumps({"type": "record", "name": "others.Row", "fields": fields, **more}))
+
+
+def test_rows_are_inserted_by_the_topics_own_schema_where_the_columns_schema_has_another_name() -> None:
+    """A registry that asks for compatibility takes no other name, nor does a reader of the topic."""
+    registry = CaseRegistry(Level.BACKWARD)
+    held = registry.register("t-value", renamed())
+    catalogue = made("CREATE STREAM S (A INT, B STRING) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='AVRO');", registry)
+    with pytest.raises(SqlError, match="NAME_MISMATCH"):
+        with_registered(catalogue.source("S"), registry, anew=True)
+    source = with_registered(catalogue.source("S"), registry, anew=True, inserts=True)
+    written = source.layout.value_codec(source.schema).encode((1, "x"))
+    assert written is not None and written[:5] == b"\0" + int(held.id or 0).to_bytes(4)
+    assert registry.latest("t-value") == held
+
+
+@pytest.mark.parametrize("columns", ["A INT, C STRING", "A STRING, B STRING"])
+def test_rows_that_the_topics_schema_cannot_hold_are_not_inserted(columns: str) -> None:
+    registry = CaseRegistry(Level.BACKWARD)
+    registry.register("t-value", renamed())
+    catalogue = made(f"CREATE STREAM S ({columns}) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='AVRO');", registry)
+    with pytest.raises(SqlError, match="Could not register schema for topic"):
+        with_registered(catalogue.source("S"), registry, anew=True, inserts=True)
+
+
+@pytest.mark.parametrize("name", ["VALUE_SCHEMA_FULL_NAME", "VALUE_AVRO_SCHEMA_FULL_NAME"])
+def test_a_full_name_is_the_records_in_sinks_and_in_what_is_inserted(name: str) -> None:
+    registry = CaseRegistry(Level.BACKWARD)
+    held = registry.register("t-value", renamed())
+    with_ = f"KAFKA_TOPIC='t', VALUE_FORMAT='AVRO', {name}='others.Row'"
+    source = made(f"CREATE STREAM S (A INT, B STRING) WITH ({with_});", registry).source("S")
+    assert with_registered(source, registry, anew=True).layout.value_form.known == held
+
+
+MAP_OF_INTS = [{"name": "key", "type": ["null", "string"], "default": None}, {"name": "value", "type": ["null", "int"]}]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"name": "MapEntry", "namespace": "io.confluent.connect.avro"},
+        {"name": "Of", "namespace": "mine", "connect.internal.type": "MapEntry"},
+    ],
+)
+@pytest.mark.parametrize("by_id", ["", ", VALUE_SCHEMA_ID=1"])
+def test_a_value_that_is_a_map_alone_is_read_and_written_by_its_schema(entry: Mapping[str, object], by_id: str) -> None:
+    """AvroConverter tells maps whose keys may be null as arrays of records of its own name, or that say so."""
+    schema = {"type": "array", "items": {"type": "record", "fields": MAP_OF_INTS, **entry}}
+    topics: Topics = [{"name": "t", "valueFormat": "AVRO", "valueSchema": schema, "valueSchemaId": 1}]
+    with_ = f"VALUE_FORMAT='AVRO', WRAP_SINGLE_VALUE=FALSE{by_id}"
+    text = (
+        f"CREATE STREAM S (K STRING KEY) WITH (KAFKA_TOPIC='t', {with_});"
+        f"CREATE STREAM R WITH ({with_}) AS SELECT K, ROWVAL FROM S;"
+        "CREATE STREAM Q WITH (VALUE_FORMAT='JSON') AS SELECT K, ROWVAL['a'] AS A FROM R;"
+    )
+    found = run_case(text, [{"topic": "t", "key": "k", "value": {"a": 7}}], topics)
+    assert [record.value for record in found] == [{"a": 7}, {"A": 7}]
+
+
+def test_avro_says_of_the_entries_of_a_map_what_they_are() -> None:
+    registry = CaseRegistry()
+    made("CREATE STREAM S (M MAP<STRING, INT>) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='AVRO');", registry)
+    (field,) = json.loads(registry.latest("t-value").schema.text)["fields"]
+    assert field["type"][1]["items"]["connect.internal.type"] == "MapEntry"
+    assert "connect.internal.type" not in field["type"][1]
+
+
+def test_a_sink_by_its_schemas_id_is_of_the_first_message_unless_one_is_named() -> None:
+    text = 'syntax = "proto3"; message A { int32 X = 1; } message B { int32 X = 1; string Y = 2; }'
+    topics: Topics = [{"name": "p", "valueFormat": "PROTOBUF", "valueSchema": text, "valueSchemaId": 5}]
+    source = "CREATE STREAM S (K STRING KEY, X INT, Y STRING) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');"
+    sink = "CREATE STREAM R WITH (VALUE_FORMAT='PROTOBUF', VALUE_SCHEMA_ID=5{}) AS SELECT K, {} FROM S;"
+    given = [{"topic": "s", "key": "k", "value": {"X": 1, "Y": "y"}}]
+    (first,) = run_case(source + sink.format("", "X"), given, topics)
+    (named,) = run_case(source + sink.format(", VALUE_SCHEMA_FULL_NAME='B'", "X, Y"), given, topics)
+    assert (first.value, named.value) == ({"X": 1}, {"X": 1, "Y": "y"})
+
+
+@pytest.mark.parametrize(
+    ("format_", "shown"),
+    [
+        ("JSON", {"null": 1, "a": None}),
+        ("JSON_SR", {"null": 1, "a": None}),
+        ("AVRO", {"null": 1, "a": None}),
+        ("PROTOBUF", {"": 1, "a": 0}),
+        ("PROTOBUF_NOSR", {"": 1, "a": 0}),
+    ],
+)
+def test_a_map_with_a_null_key_is_written_as_converters_write_it(format_: str, shown: Mapping[str, object]) -> None:
+    text = (
+        "CREATE STREAM S (K STRING KEY, V STRING) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');"
+        f"CREATE STREAM R WITH (VALUE_FORMAT='{format_}') AS SELECT K, MAP(V := 1, 'a' := CAST(NULL AS INT)) AS M FROM S;"
+    )
+    (found,) = run_case(text, [{"topic": "s", "key": "k", "value": {}}])
+    assert found.value == {"M": shown}
+
+
+@pytest.mark.parametrize(
+    ("schema", "key"), [("integer", 4), ("string", "a"), ("number", Decimal("1.5")), ("boolean", True)]
+)
+@pytest.mark.parametrize("kind", ["STREAM", "TABLE"])
+def test_a_key_that_json_schema_says_is_a_plain_value_is_one_column(schema: str, key: object, kind: str) -> None:
+    topics: Topics = [{"name": "s", "keyFormat": "JSON_SR", "keySchema": {"type": schema}}]
+    text = (
+        f"CREATE {kind} S (V INT) WITH (KAFKA_TOPIC='s', KEY_FORMAT='JSON_SR', VALUE_FORMAT='JSON');"
+        f"CREATE {kind} R AS SELECT ROWKEY AS K, V FROM S;"
+    )
+    (found,) = run_case(text, [{"topic": "s", "key": key, "value": {"V": 1}}], topics)
+    assert found.key == key

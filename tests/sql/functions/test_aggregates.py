@@ -106,6 +106,21 @@ def test_a_correlation_of_what_lies_on_a_line_is_one() -> None:
     assert isinstance(line, float) and math.isclose(line, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("rows", "answer"),
+    [
+        ([(1, 1.5), (2, 3.25), (3, 3.75), (7, 1.1)], -0.41538355058344634),
+        ([(1, 2.0)], math.nan),
+        ([], math.nan),
+        ([(1, 2.0), (1, 3.0)], math.nan),
+    ],
+)
+def test_a_correlation_has_javas_last_digits(rows: list[tuple[object, ...]], answer: float) -> None:
+    """The root is that of the product: Java's own answers (`CorrelationUdaf`'s formula, JDK 17)."""
+    found = over(resolved("CORRELATION", INTEGER, DOUBLE), rows)
+    assert isinstance(found, float) and (found == answer or (math.isnan(found) and math.isnan(answer)))
+
+
 UNDONE = ("COUNT", "SUM", "AVG", "COLLECT_LIST", "ATTR", "STDDEV_SAMP", "STDDEV_SAMPLE")
 MERGED = (*UNDONE, "MIN", "MAX", "COLLECT_SET", "COUNT_DISTINCT", "LATEST_BY_OFFSET", "EARLIEST_BY_OFFSET")
 

@@ -423,3 +423,65 @@ def test_keys_with_schemas_are_joined() -> None:
     assert results(text + streams, *given) == [(1, {"V": "v", "W": "w", "X": "x"}, 0)]
     tables = joined("S JOIN T ON S.F = T.ID", "S.ID, X", "TABLE")
     assert results(text + tables, *given) == [({"S_ID": 7}, {"X": "x"}, 0)]
+
+
+WINDOWS = {
+    "ten": "WINDOW_TYPE='TUMBLING', WINDOW_SIZE='10 SECONDS'",
+    "twenty": "WINDOW_TYPE='TUMBLING', WINDOW_SIZE='20 SECONDS'",
+    "hops": "WINDOW_TYPE='HOPPING', WINDOW_SIZE='10 SECONDS'",
+    "sessions": "WINDOW_TYPE='SESSION'",
+}
+MOVED = "Implicit repartitioning of windowed sources is not supported."
+
+
+def windowed_streams(left: str, right: str, formats: tuple[str, str]) -> str:
+    made = zip("AB", (left, right), formats, strict=True)
+    return "".join(
+        f"CREATE STREAM {name} (K INT KEY, V INT) WITH (KAFKA_TOPIC='{name.lower()}', KEY_FORMAT='{format_}', "
+        f"VALUE_FORMAT='JSON', {WINDOWS[window]});"
+        for name, window, format_ in made
+    )
+
+
+@pytest.mark.parametrize(
+    ("formats", "key"),
+    [
+        (("KAFKA", "KAFKA"), 1),
+        (("AVRO", "AVRO"), 1),
+        (("JSON_SR", "JSON_SR"), 1),
+        (("PROTOBUF", "PROTOBUF"), {"K": 1}),
+    ],
+)
+def test_windowed_streams_that_have_their_key_are_joined_whatever_its_format(
+    formats: tuple[str, str], key: object
+) -> None:
+    text = windowed_streams("ten", "ten", formats) + joined("A JOIN B WITHIN 1 HOUR ON A.K = B.K", "A.K, A.V, B.V")
+    window = {"start": 10_000, "end": 20_000, "type": "time"}
+    given = [{"topic": topic, "key": key, "value": {"V": 1}, "window": window} for topic in "ab"]
+    late = {**given[1], "window": {"start": 20_000, "end": 30_000, "type": "time"}}
+    (found,) = run_case(text, [*given, late])
+    assert found.value == {"A_V": 1, "B_V": 1}
+    assert found.window is not None and (found.window.start, found.window.end) == (10_000, 20_000)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "said"),
+    [
+        ("ten", "twenty", MOVED),
+        ("twenty", "ten", MOVED),
+        ("ten", "hops", MOVED),
+        ("ten", "sessions", "Incompatible windowed sources."),
+    ],
+)
+def test_streams_of_unlike_windows_are_not_joined(left: str, right: str, said: str) -> None:
+    text = windowed_streams(left, right, ("KAFKA", "KAFKA"))
+    assert said in refusal(text + joined("A JOIN B WITHIN 1 HOUR ON A.K = B.K"))
+    assert said in refusal(text + joined("A LEFT JOIN B WITHIN 1 HOUR ON B.K = A.K"))
+
+
+@pytest.mark.parametrize(
+    ("formats", "on"), [(("KAFKA", "JSON"), "B.K"), (("KAFKA", "KAFKA"), "B.V"), (("AVRO", "AVRO"), "B.V")]
+)
+def test_windowed_streams_are_not_moved_to_another_key_or_format(formats: tuple[str, str], on: str) -> None:
+    text = windowed_streams("ten", "ten", formats)
+    assert MOVED in refusal(text + joined(f"A JOIN B WITHIN 1 HOUR ON A.K = {on}"))

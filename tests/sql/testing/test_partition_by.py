@@ -50,6 +50,38 @@ def test_what_cannot_be_the_key_is_refused(query: str, message: str) -> None:
         run_case(f"{ORDERS} CREATE STREAM R {query};", [ORDER])
 
 
+@pytest.mark.parametrize(
+    ("by", "key_format", "keys"),
+    [
+        ("N", "DELIMITED", ["3", "", "", ""]),
+        ("N", "KAFKA", [3, None, None, None]),
+        ("N", "JSON", [3, None, None, None]),
+        ("N, ID", "DELIMITED", ["3,a", ",a", ",a", ","]),
+        (
+            "N, ID",
+            "JSON",
+            [{"N": 3, "ID": "a"}, {"N": None, "ID": "a"}, {"N": None, "ID": "a"}, {"N": None, "ID": None}],
+        ),
+        ("COALESCE(ITEM, 'none')", "DELIMITED", ["ink", "none", "", ""]),
+        ("COALESCE(ITEM, 'none')", "KAFKA", ["ink", "none", None, None]),
+        ("UCASE(ID)", "KAFKA", ["A", "A", "A", None]),
+        ("UCASE(ID)", "DELIMITED", ["A", "A", "A", ""]),
+        ("ID", "DELIMITED", ["a", "a", "a", None]),
+        ("NULL", None, [None, None, None, None]),
+    ],
+)
+def test_a_record_without_a_value_has_what_its_own_key_says_in_the_new_one(
+    by: str, key_format: str | None, keys: list[object]
+) -> None:
+    """As in ksqlDB: other parts are null, and so are all where there was no key; a key that stays is left as it is."""
+    records = [("a", {"ITEM": "ink", "N": 3}), ("a", {}), ("a", None), (None, None)]
+    given = [{"topic": "orders", "key": key, "value": value} for key, value in records]
+    with_ = "" if key_format is None else f"WITH (KEY_FORMAT='{key_format}') "
+    found = run_case(f"{ORDERS} CREATE STREAM R {with_}AS SELECT * FROM ORDERS PARTITION BY {by};", given)
+    assert [each.key for each in found] == keys
+    assert [each.value is None for each in found] == [False, False, True, True]
+
+
 def test_a_table_is_not_partitioned_by_another_key() -> None:
     table = "CREATE TABLE T (ID STRING PRIMARY KEY, N INT, V STRING) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON');"
     with pytest.raises(Refused, match=r"Cannot repartition a TABLE source.*key column ID instead of \[V\]"):

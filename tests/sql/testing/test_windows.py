@@ -94,15 +94,15 @@ def test_a_windowed_topic_gives_its_windows_bounds_and_keeps_them() -> None:
     assert found.window is not None and (found.window.start, found.window.end) == (10_000, 20_000)
 
 
-def test_a_new_key_or_a_group_without_windows_leaves_the_windows() -> None:
+def test_a_group_without_windows_leaves_the_windows_and_the_key_keeps_them() -> None:
     rows = [at(12_000, window=(10_000, 20_000)), at(2_000, window=(0, 10_000))]
     (one, two) = run_case(WINDOWED + "CREATE TABLE R AS SELECT K, COUNT(*) AS N FROM S GROUP BY K;", rows)
     assert [(each.key, each.value, each.window) for each in (one, two)] == [
         ("k", {"N": 1}, None),
         ("k", {"N": 2}, None),
     ]
-    found = run_case(WINDOWED + "CREATE STREAM R AS SELECT K, V FROM S PARTITION BY V;", rows)
-    assert [(each.key, each.window) for each in found] == [(1, None), (1, None)]
+    found = run_case(WINDOWED + "CREATE STREAM R AS SELECT K, V FROM S PARTITION BY K;", rows)
+    assert [(each.key, each.window and each.window.start) for each in found] == [("k", 10_000), ("k", 0)]
 
 
 @pytest.mark.parametrize(
@@ -142,6 +142,19 @@ def test_a_new_key_or_a_group_without_windows_leaves_the_windows() -> None:
             WINDOWED.replace("STREAM S", "TABLE S").replace("STRING KEY", "STRING PRIMARY KEY"),
             "TABLE R AS SELECT * FROM S",
             "KSQL does not support persistent queries on windowed tables.",
+        ),
+        *(
+            (
+                WINDOWED,
+                f"STREAM R AS SELECT * FROM S PARTITION BY {by}",
+                "Implicit repartitioning of windowed sources is",
+            )
+            for by in ("V", "NULL", "K + 'x'", "K, V")
+        ),
+        (
+            WINDOWED.replace("K STRING KEY, ", ""),
+            "STREAM R AS SELECT * FROM S",
+            "Windowed sources require a key column.",
         ),
     ],
 )

@@ -26,9 +26,11 @@ from ottla.connect.schema_converters.avro_words import (
     DEFAULT_NAME,
     ENUM,
     FIXED_SIZE,
+    INTERNAL_TYPE,
     PRECISION,
     PRECISION_KEY,
     UNION,
+    is_map_entry,
 )
 
 __all__ = ["AvroReading"]
@@ -104,11 +106,13 @@ class AvroReading:
         match kind:
             case "record" | "error":
                 return self._record(node)
-            case "array" if node.get("connect.internal.type") == "MapEntry":
+            case "array" if self._is_map(node):
                 entry, read = self.of(node["items"])
-                key, value = entry.fields
-                made = SchemaBuilder.map(key.schema, value.schema)
-                return made, lambda found: {one.values[0]: one.values[1] for one in map(read, found)}
+                key, value = entry.field("key"), entry.field("value")
+                if key is None or value is None or len(entry.fields) != len((key, value)):
+                    raise DataError("An Avro array that stands for a map holds records of a key and a value alone")
+                made, places = SchemaBuilder.map(key.schema, value.schema), (key.index, value.index)
+                return made, lambda found: {one.values[places[0]]: one.values[places[1]] for one in map(read, found)}
             case "array":
                 items, of_item = self.of(node["items"])
                 return SchemaBuilder.array(items), lambda found: [of_item(each) for each in found]
@@ -121,6 +125,12 @@ class AvroReading:
         if kind == "fixed" or node.get("logicalType") == "decimal":
             return self._bytes(node)
         return self._primitive(node)
+
+    def _is_map(self, node: dict[str, Any]) -> bool:
+        """Whether an array stands for a map; Ottla itself has said so of the array in former versions."""
+        items = node["items"]
+        named = self._named.get(items, items) if isinstance(items, str) else items
+        return is_map_entry(named) or node.get(INTERNAL_TYPE) == "MapEntry"
 
     def _primitive(self, node: dict[str, Any]) -> tuple[SchemaBuilder, Read]:
         kind = node["type"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ottla.connect.data import DATE_SCHEMA, TIME_SCHEMA, TIMESTAMP_SCHEMA, decimal_schema
 from ottla.connect.data.schema import Schema, SchemaType
 from ottla.connect.errors import DataError
@@ -11,6 +13,7 @@ __all__ = [
     "DEFAULT_NAME",
     "ENUM",
     "FIXED_SIZE",
+    "INTERNAL_TYPE",
     "LOGICAL",
     "MAP_ENTRY",
     "NAMESPACE",
@@ -18,12 +21,16 @@ __all__ = [
     "PRECISION_KEY",
     "PRIMITIVE",
     "UNION",
+    "is_map_entry",
     "present",
 ]
 
 NAMESPACE = "io.confluent.connect.avro"
 DEFAULT_NAME = f"{NAMESPACE}.ConnectDefault"
 MAP_ENTRY = f"{NAMESPACE}.MapEntry"
+"""The name of records that are a map's entries, where the map itself has none."""
+INTERNAL_TYPE = "connect.internal.type"
+"""The property by which records of another name say that they are entries (`MapEntry`)."""
 UNION = f"{NAMESPACE}.Union"
 """The name of structs that stand for a union: of their fields one is set."""
 ENUM = f"{NAMESPACE}.Enum"
@@ -50,6 +57,13 @@ LOGICAL = {
     TIMESTAMP_SCHEMA.name: "timestamp-millis",
     DECIMAL: "decimal",
 }
+
+
+def is_map_entry(items: Any) -> bool:
+    """Whether an array's items, a node with its full name, are a map's entries."""
+    if not isinstance(items, dict) or items.get("type") not in ("record", "error"):
+        return False
+    return items.get("name") == MAP_ENTRY or items.get(INTERNAL_TYPE) == "MapEntry"
 
 
 def present(schema: Schema | None) -> Schema:

@@ -15,6 +15,7 @@ from ottla.connect.schema_converters.avro_words import (
     DEFAULT_NAME,
     ENUM,
     FIXED_SIZE,
+    INTERNAL_TYPE,
     LOGICAL,
     MAP_ENTRY,
     PRECISION,
@@ -106,9 +107,12 @@ class AvroWriting:
             made = self._with_meta(schema, {"type": "map", "values": values})
             return made, lambda entries: {each: of_value(entries[each]) for each in entries}
         entry = SchemaBuilder.struct().field("key", key).field("value", value).build()
-        record, _ = self._record(entry, schema.name or self._numbered(MAP_ENTRY))
+        name = schema.name or self._numbered(MAP_ENTRY)
+        record, _ = self._record(entry, name)
+        if name != MAP_ENTRY and isinstance(record, dict):
+            record[INTERNAL_TYPE] = "MapEntry"
         of_key, of_value = AvroWriting(scrub=True).of(key)[1], AvroWriting(scrub=True).of(value)[1]
-        made = {"type": "array", "items": record, "connect.internal.type": "MapEntry"}
+        made = self._with_meta(schema, {"type": "array", "items": record})
         return made, lambda entries: [{"key": of_key(each), "value": of_value(entries[each])} for each in entries]
 
     def _numbered(self, name: str) -> str:

@@ -34,6 +34,13 @@ Put = Callable[[list[Any], dict[str, Any]], None]
 """Puts a field of a struct's values among a message's fields."""
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MAP_KEYS = {"int32", "int64", "bool", "string"}
+_UNSET: dict[SchemaType, Any] = {
+    SchemaType.STRING: "",
+    SchemaType.BYTES: b"",
+    SchemaType.BOOLEAN: False,
+    SchemaType.FLOAT32: 0.0,
+    SchemaType.FLOAT64: 0.0,
+}
 _WRAPPER_OF = {kind: f"google.protobuf.{name}" for name, kind in WRAPPERS.items()}
 _WRAPPERS_FILE = "google/protobuf/wrappers.proto"
 _META_FILE = "confluent/meta.proto"
@@ -264,9 +271,10 @@ class ProtobufWriting:
         kind, notes, of_value = self._type(message, value, name, wrap=False)
         plain_key = key.name not in LOGICAL and PRIMITIVE.get(key.type) in _MAP_KEYS and not self._is_enum(key)
         if plain_key and not notes:
-            of_key = _plain_writer(key)
+            of_key = _or_unset(key, _plain_writer(key))
+            or_unset = _or_unset(value, of_value)
             return f"map<{PRIMITIVE[key.type]}, {kind}>", lambda entries: {
-                of_key(each): _item(of_value, entries[each]) for each in entries
+                of_key(each): or_unset(entries[each]) for each in entries
             }
         return self._entries(message, key, kind, notes, of_value, name)
 
@@ -281,7 +289,11 @@ class ProtobufWriting:
         entry.lines += [f"{key_kind} key = 1{key_notes};", f"{kind} value = 2{notes};"]
         message.lines += _block(entry)
         return f"repeated .{entry.full}", lambda entries: [
-            {"key": _item(of_key, each), "value": _item(of_value, entries[each])} for each in entries
+            {
+                **({} if each is None else {"key": of_key(each)}),
+                **({} if entries[each] is None else {"value": of_value(entries[each])}),
+            }
+            for each in entries
         ]
 
     def _oneof(self, message: _Message, each: Field) -> Put:
@@ -330,8 +342,18 @@ def _present(schema: Schema | None) -> Schema:
 
 def _item(write: Write, value: Any) -> Any:
     if value is None:
-        raise DataError("Protobuf's arrays and maps hold no nulls")
+        raise DataError("Protobuf's arrays hold no nulls")
     return write(value)
+
+
+def _or_unset(schema: Schema, write: Write) -> Write:
+    """Write null, as a map's key or value, as what Protobuf reads where neither is set."""
+    unset: Any = 0
+    if schema.name in LOGICAL or schema.type is SchemaType.STRUCT:
+        unset = {}
+    elif schema.type in _UNSET:
+        unset = _UNSET[schema.type]
+    return lambda value: unset if value is None else write(value)
 
 
 def _camel(name: str) -> str:

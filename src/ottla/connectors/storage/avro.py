@@ -107,7 +107,10 @@ class AvroSchemas:
             return {"type": "map", "values": self.of(value)}
         entry = data.SchemaBuilder.struct().field("key", key).field("value", value)
         entry.name(schema.name or f"{NAMESPACE}.MapEntry")
-        return {"type": "array", "items": self._record(entry.build()), "connect.internal.type": "MapEntry"}
+        record = self._record(entry.build())
+        if schema.name is not None and isinstance(record, dict):
+            record["connect.internal.type"] = "MapEntry"
+        return {"type": "array", "items": record}
 
     def _record(self, schema: Schema) -> Any:
         name = self._record_name(schema)
@@ -347,6 +350,14 @@ class _ConnectSchemas:
             return made
         return builder.default(reader_of(made)(_from_json(made, default))).build()
 
+    def _is_map(self, avro: dict[str, Any]) -> bool:
+        """Whether an array stands for a map: its records are called so or say so, or, formerly, the array does."""
+        items = avro["items"]
+        record = self._named.get(items) if isinstance(items, str) else items
+        named = isinstance(record, dict) and record.get("name") == f"{NAMESPACE}.MapEntry"
+        said = [each.get("connect.internal.type") for each in (avro, record) if isinstance(each, dict)]
+        return named or "MapEntry" in said
+
     def _builder(self, avro: dict[str, Any]) -> data.SchemaBuilder:
         kind = avro["type"]
         match kind:
@@ -357,7 +368,7 @@ class _ConnectSchemas:
                     schema = self.of(each["type"], default=each.get("default"), doc=each.get("doc"))
                     builder.field(each["name"], schema)
                 return builder
-            case "array" if avro.get("connect.internal.type") == "MapEntry":
+            case "array" if self._is_map(avro):
                 entry = self.of(avro["items"])
                 return data.SchemaBuilder.map(entry.fields[0].schema, entry.fields[1].schema)
             case "array":

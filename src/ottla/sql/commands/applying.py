@@ -114,7 +114,7 @@ def _insert(
     id_ = command.query_id or _chosen_id(statement) or plan.id
     if id_ in state.queries:
         raise SqlError(f"Query ID '{id_}' already exists.")
-    plan = _registered(_named(plan, id_), state)
+    plan = _registered(_named(plan, id_), state, inserts=True)
     given = state.settings_under(command.properties)
     query = PersistentQuery(id_, command.statement, plan, statement.query, plan.sink, given, makes_sink=False)
     return Applied(state.with_query(query), f"Created query with ID {id_}", (BeginQuery(query),), id_)
@@ -131,9 +131,10 @@ def _chosen_id(statement: s.InsertInto) -> str | None:
     return None
 
 
-def _registered(plan: QueryPlan, state: ServerState) -> QueryPlan:
+def _registered(plan: QueryPlan, state: ServerState, *, inserts: bool = False) -> QueryPlan:
     """The plan with its sink's schemas in the registry."""
-    return replace(plan, sink=with_registered(plan.sink, state.catalogue.registry, anew=True))
+    sink = with_registered(plan.sink, state.catalogue.registry, anew=True, inserts=inserts)
+    return replace(plan, sink=sink)
 
 
 def _named(plan: QueryPlan, id_: str) -> QueryPlan:
@@ -150,8 +151,6 @@ def _drop(statement: s.DropSource, state: ServerState, settings: Mapping[str, st
         return Applied(state, f"Source {backticked(statement.name)} does not exist.")
     own = None if known.made_by is None else state.queries.get(known.made_by)
     _refuse_used(known, state, own)
-    if statement.delete_topic and known.read_only:
-        raise SqlError(f"Cannot delete topic of read-only source: {known.name}")
     found = replace(state.without_source(known.name), catalogue=catalogue)
     effects: list[Effect] = []
     if own is not None:

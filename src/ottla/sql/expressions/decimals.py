@@ -46,11 +46,6 @@ def widened(one: SqlType, other: SqlType) -> DecimalType:
     return DecimalType(max(left.precision - left.scale, right.precision - right.scale) + scale, scale)
 
 
-def fits(one: DecimalType, into: DecimalType) -> bool:
-    """True where every value of one type is one of the other."""
-    return one.scale <= into.scale and one.precision - one.scale <= into.precision - into.scale
-
-
 def type_of_value(value: Decimal) -> DecimalType:
     """The type of a literal."""
     exponent = value.as_tuple().exponent

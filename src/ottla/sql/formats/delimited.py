@@ -1,23 +1,34 @@
-"""DELIMITED: a record as one line of fields. Null is an empty field."""
+"""DELIMITED: a record as one line of fields.
+
+Null is an empty field, and an empty field is null. An empty text that a line begins with is written as `""`, which other
+readers of CSV tell from null; a single column that is null is no byte at all.
+"""
 
 from __future__ import annotations
 
 import base64
 import csv
 import io
+import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 from ottla.sql.errors import EvaluationError, SqlError
-from ottla.sql.expressions.casts import cast
+from ottla.sql.expressions.casts import INT_BITS, LONG_BITS, wrapped
 from ottla.sql.expressions.texts import double_text
 from ottla.sql.formats.codec import Codec, FormatError, Values
 from ottla.sql.formats.exact import fitted
 from ottla.sql.schema import SqlColumn
-from ottla.sql.types import STRING, DecimalType, SqlType
+from ottla.sql.types import DecimalType, SqlType
 
 _CONNECT_NAMES = {"ARRAY": "ARRAY", "MAP": "MAP", "STRUCT": "STRUCT"}
 CSV_FIELD_MAX = 1 << 24
+_BEHIND_QUOTE = re.compile(r'(?<!")"[ \t]+(?=\W|$)')
+_DIGITS = re.compile(r"[+-]?\d+")
+_JAVA_DOUBLE = re.compile(
+    r"([+-]?(?:NaN|Infinity|0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?\d+|"
+    r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?))(?:(?<=[\d.])[fFdD])?"
+)
 
 
 def delimited_codec(columns: Sequence[SqlColumn], delimiter: str) -> Codec:
@@ -33,10 +44,11 @@ def delimited_codec(columns: Sequence[SqlColumn], delimiter: str) -> Codec:
     def encode(values: Values | None) -> bytes | None:
         if values is None:
             return None
-        fields = ["" if value is None else write(value) for write, value in zip(writers, values, strict=True)]
-        return delimiter.join(_quoted(text, delimiter, at == 0) for at, text in enumerate(fields)).encode(
-            errors="replace"
-        )
+        fields = [
+            "" if value is None else _quoted(write(value), delimiter, at == 0)
+            for at, (write, value) in enumerate(zip(writers, values, strict=True))
+        ]
+        return delimiter.join(fields).encode(errors="replace")
 
     def decode(data: bytes | None) -> Values | None:
         if data is None:
@@ -58,12 +70,23 @@ def _fields(data: bytes, delimiter: str) -> list[str]:
         raise FormatError(f"a row of {len(text)} characters; at most {CSV_FIELD_MAX} are read")
     csv.field_size_limit(CSV_FIELD_MAX)
     try:
-        found = next((row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row), None)
-    except csv.Error as error:
-        raise FormatError(f"Error deserializing delimited row: {error}") from None
+        found = _first_row(text, delimiter)
+    except csv.Error:
+        found = None
+    if found is None:  # perhaps for blanks behind a closing quote, which commons-csv passes over
+        try:
+            found = _first_row(_BEHIND_QUOTE.sub('"', text), delimiter)
+        except csv.Error as error:
+            raise FormatError(f"Error deserializing delimited row: {error}") from None
     if found is None:
         raise FormatError("No fields in record")
     return found
+
+
+def _first_row(text: str, delimiter: str) -> list[str] | None:
+    """The first line that is not empty; raises csv.Error for quotes that do not close, or within a field."""
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    return next((row for row in rows if row), None)
 
 
 def _quoted(text: str, delimiter: str, first: bool) -> str:
@@ -100,7 +123,29 @@ def _reader(type_: SqlType) -> Callable[[str], object]:
             return lambda text: text
         case "BYTES":
             return lambda text: base64.b64decode(text, validate=True)
+        case "DOUBLE":
+            return _double
         case "DATE" | "TIME" | "TIMESTAMP":
             return int
         case _:
-            return cast(STRING, type_)
+            return _whole(INT_BITS if type_.base == "INTEGER" else LONG_BITS)
+
+
+def _whole(bits: int) -> Callable[[str], int]:
+    """Reads a number as `Integer.parseInt` does: nothing may stand around it."""
+
+    def read(text: str) -> int:
+        value = int(text) if _DIGITS.fullmatch(text) else None
+        if value is None or wrapped(value, bits) != value:
+            raise ValueError(f'For input string: "{text}"')
+        return value
+
+    return read
+
+
+def _double(text: str) -> float:
+    """Reads a number as `Double.parseDouble` does: with blanks around it, a type's letter behind it, or in base 16."""
+    found = _JAVA_DOUBLE.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f'For input string: "{text}"')
+    return float.fromhex(found[1]) if "x" in found[1].lower() else float(found[1])

@@ -91,6 +91,11 @@ def _text(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def _name(key: str | None) -> str:
+    """A key of a map as a field's name: JSON has no other for null than its text."""
+    return '"null"' if key is None else _text(key)
+
+
 def _number(value: float) -> str:
     return double_text(value) if math.isfinite(value) else f'"{double_text(value)}"'
 
@@ -131,7 +136,7 @@ def _plain_writer(type_: SqlType) -> Write:
 def _map_writer(type_: MapType) -> Write:
     value = _writer(type_.value)
     if type_.key == STRING:
-        return lambda entries: "{" + ",".join(f"{_text(key)}:{value(each)}" for key, each in entries.items()) + "}"
+        return lambda entries: "{" + ",".join(f"{_name(key)}:{value(each)}" for key, each in entries.items()) + "}"
     key_text = _writer(type_.key)
 
     def write(entries: dict[object, object]) -> str:

@@ -265,11 +265,13 @@ def _correlation(types: Sequence[SqlType | None], literals: Sequence[object]) ->
         return add
 
     def result(state: list[float]) -> float:
+        """As Java: the root of the product, NaN for 0 / 0 and for the root of what rounding has made negative."""
         count, x, y, xx, yy, xy = state
-        if not count:
-            return math.nan
-        below = math.sqrt(max(count * xx - x * x, 0)) * math.sqrt(max(count * yy - y * y, 0))
-        return (count * xy - x * y) / below if below else math.nan
+        above, product = count * xy - x * y, (count * xx - x * x) * (count * yy - y * y)
+        below = math.sqrt(product) if product >= 0 else math.nan
+        if below:
+            return above / below
+        return math.nan if math.isnan(above) or not above else math.copysign(math.inf, above)
 
     return ResolvedAggregate(DOUBLE, lambda: [0.0] * 6, moved(1), result, _pairwise, moved(-1))
 

@@ -14,6 +14,7 @@ from typing import Any, cast
 from ottla.sql.errors import EvaluationError
 from ottla.sql.functions.registry import scalar
 from ottla.sql.functions.signatures import ArgumentType
+from ottla.sql.java_maps import SizedMap, java_ordered
 from ottla.sql.types import ArrayType, MapType, SqlType, StructType
 
 _MISSING = object()
@@ -130,10 +131,13 @@ def json_keys(text: str) -> list[str] | None:
 
 
 @scalar("JSON_RECORDS", "STRING -> MAP<STRING, STRING>")
-def json_records(text: str) -> dict[str, str] | None:
-    """A JSON object's fields, their values as JSON; null for what is none."""
+def json_records(text: str) -> dict[object, object] | None:
+    """A JSON object's fields, texts as they are and other values as JSON; null for what is none."""
     value = _parsed(text)
-    return {key: _text(each) for key, each in value.items()} if isinstance(value, dict) else None
+    if not isinstance(value, dict):
+        return None
+    texts = {key: each if isinstance(each, str) else _text(each) for key, each in value.items()}
+    return SizedMap({key: texts[key] for key in java_ordered(texts, len(texts))}, len(texts))
 
 
 @scalar("JSON_ITEMS", "STRING -> ARRAY<STRING>")

@@ -10,6 +10,7 @@ from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, Decimal
 from ottla.sql.errors import EvaluationError
 from ottla.sql.expressions.casts import INT_BITS, LONG_BITS, wrapped
 from ottla.sql.expressions.decimals import WIDE
+from ottla.sql.functions import java_math
 from ottla.sql.functions.registry import check_size, scalar
 from ottla.sql.functions.signatures import ArgumentType
 from ottla.sql.types import DecimalType, SqlType
@@ -167,8 +168,8 @@ def _cotangent(value: float) -> float:
 
 
 for _name, _description, _call in (
-    ("ACOS", "The arc cosine, in radians.", math.acos),
-    ("ASIN", "The arc sine, in radians.", math.asin),
+    ("ACOS", "The arc cosine, in radians.", java_math.acos),
+    ("ASIN", "The arc sine, in radians.", java_math.asin),
     ("ATAN", "The arc tangent, in radians.", math.atan),
     ("CBRT", "The cube root.", math.cbrt),
     ("COS", "The cosine of an angle in radians.", math.cos),
@@ -253,25 +254,40 @@ def series_by(first: int, last: int, step: int) -> list[int]:
 
 
 EARTH_KM, EARTH_MILES = 6371.0, 3959.0
+_RADII = {
+    **dict.fromkeys(("mi", "mile", "miles"), EARTH_MILES),
+    **dict.fromkeys(("km", "kilometer", "kilometers", "kilometre", "kilometres"), EARTH_KM),
+}
 
 
 @scalar("GEO_DISTANCE", "DOUBLE, DOUBLE, DOUBLE, DOUBLE -> DOUBLE")
 def distance(lat: float, lon: float, lat2: float, lon2: float) -> float:
     """The distance of two points on Earth by latitude and longitude, in kilometres."""
-    return distance_in(lat, lon, lat2, lon2, "KM")
+    return _arc(lat, lon, lat2, lon2) * EARTH_KM
 
 
-@scalar("GEO_DISTANCE", "DOUBLE, DOUBLE, DOUBLE, DOUBLE, STRING -> DOUBLE")
-def distance_in(lat: float, lon: float, lat2: float, lon2: float, unit: str) -> float:
+@scalar("GEO_DISTANCE", "DOUBLE, DOUBLE, DOUBLE, DOUBLE, STRING -> DOUBLE", nulls=True)
+def distance_in(
+    lat: float | None, lon: float | None, lat2: float | None, lon2: float | None, unit: str | None
+) -> float | None:
     """The distance of two points on Earth by latitude and longitude, in kilometres or miles."""
-    if not all(-90 <= each <= 90 for each in (lat, lat2)) or not all(-180 <= each <= 180 for each in (lon, lon2)):
+    if lat is None or lon is None or lat2 is None or lon2 is None:
+        return None
+    arc, name = _arc(lat, lon, lat2, lon2), (unit or "").strip().lower() or "km"
+    if name not in _RADII:
         raise EvaluationError(
-            "valid latitude values for GEO_DISTANCE function are in the range of -90 to 90 decimal degrees; longitudes, "
-            "-180 to 180"
+            f"GeoDistance function units parameter must be one of {', '.join(_RADII)}. Values are case-insensitive."
         )
-    miles = unit.upper().startswith("MI")
-    if not miles and not unit.upper().startswith("KM"):
-        raise EvaluationError(f"GEO_DISTANCE function units parameter must be one of [MILE MILES MI KM]: {unit}")
-    d_lat, d_lon = math.radians(lat2 - lat), math.radians(lon2 - lon)
-    a = math.sin(d_lat / 2) ** 2 + math.sin(d_lon / 2) ** 2 * math.cos(math.radians(lat)) * math.cos(math.radians(lat2))
-    return (EARTH_MILES if miles else EARTH_KM) * 2 * math.asin(math.sqrt(a))
+    return arc * _RADII[name]
+
+
+def _arc(lat: float, lon: float, lat2: float, lon2: float) -> float:
+    """The angle between two points as Earth's centre sees it, by haversines, in radians and in Java's order of steps."""
+    for both, what, most in (((lat, lat2), "latitude", 90), ((lon, lon2), "longitude", 180)):
+        if any(abs(each) > most for each in both):
+            raise EvaluationError(
+                f"valid {what} values for GeoDistance function are in the range of -{most} to {most} decimal degrees"
+            )
+    up, aside = math.sin(math.radians(lat2 - lat) / 2), math.sin(math.radians(lon2 - lon) / 2)
+    squared = up * up + aside * aside * math.cos(math.radians(lat)) * math.cos(math.radians(lat2))
+    return 2 * java_math.asin(math.sqrt(squared))

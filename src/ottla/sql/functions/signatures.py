@@ -17,6 +17,7 @@ from ottla.sql.errors import SqlError
 from ottla.sql.types import (
     NUMBERS,
     PRIMITIVES,
+    STRING,
     ArrayType,
     DecimalType,
     MapType,
@@ -153,6 +154,8 @@ def _plain(tokens: list[str], at: int) -> tuple[Pattern, int]:
 
 Bound = dict[str, SqlType]
 EXACT, WIDER, ANY_TYPE = 0, 1, 8
+_OF_TEXTS = ("DATE", "TIME", "TIMESTAMP", "BYTES")
+"""What a text becomes where no overload takes it as it is."""
 
 
 def fit(pattern: Pattern, given: ArgumentType, bound: Bound) -> int | None:
@@ -173,7 +176,7 @@ def fit(pattern: Pattern, given: ArgumentType, bound: Bound) -> int | None:
         steps = NUMBERS.index(PRIMITIVES[pattern.name].base if pattern.name in PRIMITIVES else "DECIMAL")
         steps -= NUMBERS.index(given.base)
         return WIDER * steps if steps > 0 else None
-    return None
+    return WIDER if given == STRING and pattern.name in _OF_TEXTS else None
 
 
 def has_letters(pattern: Pattern) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.sql.catalogue import Layout
 from ottla.sql.lowering.rows import Holds
-from ottla.sql.lowering.serdes import Line, RowSerde, key_serde, value_serde, windowed
+from ottla.sql.lowering.serdes import Line, RowSerde, StateSerde, key_serde, value_serde, windowed
 from ottla.sql.lowering.steps import RowProgram, RowSteps, TableRows, row_time
 from ottla.sql.plan import SOURCE_STORE, Explode, Field, Node, QueryPlan, ReadSource, Where
 from ottla.sql.schema import SqlColumn, WindowInfo
@@ -84,11 +84,12 @@ def _read(node: ReadSource, context: Context, store: str = SOURCE_STORE) -> Rela
     if source.kind == "STREAM":
         stream = context.builder.stream(source.topic, key_serde=keys, value_serde=values, timestamp_extractor=extractor)
         return Relation(node, stream=stream, program=RowProgram(node.fields, reads=node))
-    kept = Materialized(store, keys, values)
+    kept = Materialized(store, keys, values)  # a row's headers are in no value: rows with them are kept beside it
     table = context.builder.table(
         source.topic, key_serde=keys, value_serde=values, timestamp_extractor=extractor, materialized=kept
     )
-    return Relation(node, table=table.process_values(TableRows(node)))
+    with_headers = Materialized(f"{store}-Rows", keys, StateSerde()) if source.schema.headers else None
+    return Relation(node, table=table.process_values(TableRows(node), materialized=with_headers))
 
 
 @lowers(Where)

@@ -13,6 +13,7 @@ from ottla.sql.expressions import Row, compile_condition, compile_expression, ty
 from ottla.sql.functions.dates import parse_timestamp
 from ottla.sql.lowering.rows import Line, RowReader, row_maker, told
 from ottla.sql.plan import Field, ReadSource, TableCall, scope_of
+from ottla.sql.planning.references import columns_of
 from ottla.sql.schema import LogicalSchema
 from ottla.sql.tree import expressions as e
 from ottla.streams import Processor, ProcessRecord, ValueTransformer
@@ -126,6 +127,7 @@ class RowProcessor(Processor[Any, Any, Any, Any]):
         self._holds = None if program.condition is None else compile_condition(program.condition, scope, on_error)
         self._rows = _exploder(program.calls, program.fields, log) if program.calls else None
         self._key = None if program.key is None else row_maker(program.key, wide, log)
+        self._bare_key = None if program.key is None else _bare_key_maker(program.key, program, log)
         self._value = None if program.value is None else row_maker(program.value, wide, log)
         self._filters = self._holds is not None or self._rows is not None or not program.passes_nulls
 
@@ -157,18 +159,45 @@ class RowProcessor(Processor[Any, Any, Any, Any]):
         return self._read(record.key, record.value, record.timestamp, record.headers, partition, offset)
 
     def _key_of_nothing(self, record: ProcessRecord[Any, Any]) -> Any:
-        """The key of a record without a value: made of its own key, the other columns being null."""
-        if self._key is None or record.key is None:
+        """The key of a record without a value."""
+        if self._bare_key is None:
             return record.key
-        if self._read is not None:
-            return self._key(self._row(record))
-        return self._key((None,) * len(self._program.wide))
+        if self._read is None or record.key is None:
+            return self._bare_key(None)
+        return self._bare_key(self._row(record))
 
     def _forward(self, record: ProcessRecord[Any, Any], key: Any, value: Any, timestamp: int) -> None:
         if timestamp < 0:
             self._log(f"a result was left out: its time is {timestamp}")
             return
         self.context.forward(ProcessRecord(key, value, timestamp, record.headers))
+
+
+def _bare_key_maker(
+    parts: Sequence[e.Expression], program: RowProgram, log: Line | None
+) -> Callable[[Row | None], tuple[object, ...]]:
+    """Makes the new key of a record without a value, of its row, or of None where it has no key either.
+
+    As in ksqlDB a part that names other columns than the record's key has is null, whatever it would make of nulls.
+    """
+    scope, on_error = scope_of(program.fields), told(log)
+    keys = set() if program.reads is None else {column.name for column in program.reads.source.schema.key}
+    made: list[tuple[Callable[[Row], object] | None, bool]] = []
+    for part in parts:
+        names = {column.name for column in columns_of(part)}
+        of_key = compile_expression(part, scope, on_error) if names <= keys else None
+        made.append((of_key, bool(names)))
+    nulls: Row = (None,) * len(program.fields)
+
+    def bare_key(row: Row | None) -> tuple[object, ...]:
+        return tuple(
+            [
+                None if make is None or (row is None and is_of_columns) else make(nulls if row is None else row)
+                for make, is_of_columns in made
+            ]
+        )
+
+    return bare_key
 
 
 def _plain(key: Any) -> Any:
@@ -193,7 +222,7 @@ def _exploder(calls: Sequence[TableCall], fields: tuple[Field, ...], log: Line |
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """Makes what adds the pseudo columns to a table's rows, where it runs."""
+    """Makes what adds the pseudo columns and those of headers to a table's rows, where it runs."""
 
     reads: ReadSource
 
@@ -214,4 +243,5 @@ class _TableRow(ValueTransformer[Any, Any, Any]):
             return None
         found = self.context.record_metadata()
         partition, offset = (found.partition, found.offset) if found is not None else (0, -1)
-        return self._read(key, value, self.context.timestamp, (), partition, offset)  # type: ignore[attr-defined]
+        context: Any = self.context
+        return self._read(key, value, context.timestamp, context.headers, partition, offset)

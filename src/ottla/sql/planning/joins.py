@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ottla.sql.catalogue import Catalogue
+from ottla.sql.catalogue import Catalogue, Source
 from ottla.sql.columns import check_key_type
 from ottla.sql.errors import SqlError
 from ottla.sql.expressions import type_of
+from ottla.sql.formats.registry import WITH_SCHEMAS
 from ottla.sql.plan import Field, Join, Node, ReadSource, nodes
 from ottla.sql.planning.join_criteria import Criteria, Sources, criteria_of
 from ottla.sql.planning.join_keys import chosen_key, is_keyed_by, keys_move, made_name, viable_keys
@@ -22,7 +24,7 @@ _WORDS = {
     "RIGHT": "RIGHT [OUTER] JOIN",
     "OUTER": "[FULL] OUTER JOIN",
 }
-_WINDOWED = "Implicit repartitioning of windowed sources is not supported. See https://github.com/confluentinc/ksql/issues/4385."
+WINDOWED_MOVED = "Implicit repartitioning of windowed sources is not supported. See https://github.com/confluentinc/ksql/issues/4385."
 _WINDOWED_FORMATS = (
     " As a result, ksqlDB does not support joins on windowed sources with Schema-Registry-enabled key formats (AVRO, "
     "JSON_SR, PROTOBUF) at this time. Please repartition your sources to use a different key format before performing "
@@ -34,13 +36,15 @@ TABLE_MOVED = (
 )
 
 
-def joined(query: q.Query, catalogue: Catalogue) -> Node:
+def joined(query: q.Query, catalogue: Catalogue, *, persistent: bool = False) -> Node:
     """The relation of a query with joins, the first two sources joined first; raises SqlError in ksqlDB's words."""
     sources = _sources(query, catalogue)
     criteria = [
         criteria_of(join, [each.alias for each in sources.read[: at + 1]], sources)
         for at, join in enumerate(query.joins)
     ]
+    if persistent:
+        refuse_windowed_tables(each.source for each in sources.read)
     node: Node = sources.read[0]
     for at, (join, found) in enumerate(zip(query.joins, criteria, strict=True)):
         last = at == len(criteria) - 1
@@ -169,16 +173,19 @@ class _Joining:
             raise SqlError("Grace period must not be negative.")
 
     def _check_keys(self) -> None:
-        for side, key in ((self.left, self.criteria.left), (self.right, self.criteria.right)):
-            if is_keyed_by(side, key):
+        """Raise SqlError for a side that cannot be moved to where the other one's rows are."""
+        sides = (self.left, self.criteria.left), (self.right, self.criteria.right)
+        stays = next((side for side, key in sides if is_keyed_by(side, key)), self.left)
+        for side, key in sides:
+            if not is_keyed_by(side, key):
+                _refuse_other_key(side, key)
+            elif side.window is None:
                 continue
-            if side.kind == "TABLE":
-                named = ", ".join(field.name for field in side.key)
-                raise SqlError(TABLE_MOVED.format(named, expression_text(key)))
-            if side.window is not None:
-                raise SqlError(_WINDOWED)
-        if self.left.window is not None and keys_move(self.left.layout, self.right.layout):
-            raise SqlError(_WINDOWED + _WINDOWED_FORMATS)
+            elif stays.layout.key_format in WITH_SCHEMAS:
+                if side.kind == "TABLE":  # the windows of a stream's keys go along
+                    raise SqlError(WINDOWED_MOVED + _WINDOWED_FORMATS)
+            elif side.window != stays.window or keys_move(side.layout, stays.layout):
+                raise SqlError(WINDOWED_MOVED)
 
     def _check_partitions(self) -> None:
         one, other = next(node for node in nodes(self.left) if isinstance(node, ReadSource)), self.right
@@ -191,6 +198,21 @@ class _Joining:
             f"{named[0]} partitions = {left}; {named[1]} partitions = {right}. "
             "Please repartition either one so that the number of partitions match."
         )
+
+
+def _refuse_other_key(side: Node, key: e.Expression) -> None:
+    """Raise SqlError where rows are to be joined by another key than theirs, and cannot be moved."""
+    if side.kind == "TABLE":
+        named = ", ".join(field.name for field in side.key)
+        raise SqlError(TABLE_MOVED.format(named, expression_text(key)))
+    if side.window is not None:
+        raise SqlError(WINDOWED_MOVED)
+
+
+def refuse_windowed_tables(sources: Iterable[Source]) -> None:
+    """Raise SqlError where a query that goes on for ever reads a table whose keys are within windows."""
+    if any(source.kind == "TABLE" and source.window is not None for source in sources):
+        raise SqlError("KSQL does not support persistent queries on windowed tables.")
 
 
 def _is_key(expression: e.Expression, source: ReadSource) -> bool:

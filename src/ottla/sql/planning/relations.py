@@ -7,7 +7,7 @@ from ottla.sql.catalogue import Catalogue
 from ottla.sql.errors import SqlError, UnsupportedError
 from ottla.sql.expressions import type_of
 from ottla.sql.plan import Explode, Node, ReadSource, TableCall, Where
-from ottla.sql.planning.joins import joined
+from ottla.sql.planning.joins import joined, refuse_windowed_tables
 from ottla.sql.planning.moments import with_moments
 from ottla.sql.planning.projection import Item
 from ottla.sql.planning.references import aggregates_of, check_columns, parts_of, resolved
@@ -18,11 +18,14 @@ from ottla.sql.tree.expression_text import expression_text
 from ottla.sql.types import BOOLEAN
 
 
-def relation_of(query: q.Query, catalogue: Catalogue) -> Node:
-    """The rows of a query's FROM clause; raises SqlError for sources that are not there."""
+def relation_of(query: q.Query, catalogue: Catalogue, *, persistent: bool = False) -> Node:
+    """The rows of a query's FROM clause; raises SqlError for sources that are not there or that it cannot read."""
     if query.joins:
-        return joined(query, catalogue)
-    return ReadSource(catalogue.source(query.source.name), query.source.alias)
+        return joined(query, catalogue, persistent=persistent)
+    source = catalogue.source(query.source.name)
+    if persistent:
+        refuse_windowed_tables((source,))
+    return ReadSource(source, query.source.alias)
 
 
 def filtered(

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from ottla.sql.catalogue import Catalogue, Layout, Source
 from ottla.sql.columns import check_key_type
 from ottla.sql.definitions import check_name, check_timestamp, layout_of
-from ottla.sql.errors import SqlError
+from ottla.sql.errors import EvaluationError, SqlError
+from ottla.sql.expressions import decimals
 from ottla.sql.plan import Named, Node, QueryPlan, ReadSource, nodes
 from ottla.sql.planning.aggregation import aggregated
-from ottla.sql.planning.joins import TABLE_MOVED
+from ottla.sql.planning.joins import TABLE_MOVED, WINDOWED_MOVED
 from ottla.sql.planning.keys import Wanted, key_and_value, key_columns
 from ottla.sql.planning.projection import items_of, typed
 from ottla.sql.planning.references import check_columns, resolved, shown
@@ -22,7 +23,7 @@ from ottla.sql.schema import LogicalSchema, SqlColumn
 from ottla.sql.tree import expressions as e
 from ottla.sql.tree import queries as q
 from ottla.sql.tree import statements as s
-from ottla.sql.types import SqlType, widens
+from ottla.sql.types import DecimalType, SqlType, implicitly_casts
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,10 @@ def plan_create_as(statement: s.CreateAs, catalogue: Catalogue, settings: Mappin
     for each in key:
         check_key_type(each.name, each.type)
     layout = layout_of(given, schema, settings, found.root.layout)
-    check_name(statement.kind, statement.name, catalogue.sources.get(statement.name), statement.or_replace)
+    known = catalogue.sources.get(statement.name)
+    check_name(statement.kind, statement.name, known, statement.or_replace)
+    if known is not None:
+        _check_writable(known)
     check_timestamp(given, schema)
     id_ = f"C{statement.kind[0]}AS_{statement.name}_{number}"
     sink = Source(
@@ -80,8 +84,7 @@ def plan_insert(
         raise SqlError("INSERT INTO can only be used to insert into a stream. " + f"{sink.name} is a table.")
     if sink.schema.headers:
         raise SqlError(f"Cannot insert into {sink.name} because it has header columns")
-    if sink.read_only:
-        raise SqlError(f"Cannot insert into read-only {sink.kind.lower()}: {sink.name}")
+    _check_writable(sink)
     found = _analysed(statement.query, catalogue, settings or {})
     if found.root.kind != "STREAM":
         raise SqlError(
@@ -90,16 +93,18 @@ def plan_insert(
         )
     key, value = found.divided(statement.name)
     made, wanted = _schema(key, value), LogicalSchema((*sink.schema.key, *sink.schema.value))
-    pairs = list(zip((*key, *value), wanted.columns, strict=False))
+    pairs = [
+        (_literal_in(each, column.type), column) for each, column in zip((*key, *value), wanted.columns, strict=False)
+    ]
     if (
         len(made.columns) != len(wanted.columns)
         or len(key) != len(wanted.key)
-        or not all(each.name == column.name and widens(each.type, column.type) for each, column in pairs)
+        or not all(each.name == column.name and implicitly_casts(each.type, column.type) for each, column in pairs)
     ):
         raise SqlError(
             f"Incompatible schema between results and sink.\nResult schema is {made}\nSink schema is {wanted}"
         )
-    taken = tuple(_widened(each, column.type) for each, column in pairs)
+    taken = tuple(_cast(each, column.type) for each, column in pairs)
     id_ = f"INSERTQUERY_{number}"
     rekeyed = found.rekeyed or taken[: len(key)] != key
     return QueryPlan(
@@ -107,7 +112,28 @@ def plan_insert(
     )
 
 
-def _widened(named: Named, type_: SqlType) -> Named:
+def _check_writable(sink: Source) -> None:
+    """Raise SqlError where a query would write a source stream or table, which is there to be read."""
+    if sink.read_only:
+        raise SqlError(f"Cannot insert into read-only {sink.kind.lower()}: {sink.name}")
+
+
+_NUMBER_LITERALS = (e.IntegerLiteral, e.LongLiteral, e.DoubleLiteral, e.DecimalLiteral)
+
+
+def _literal_in(named: Named, type_: SqlType) -> Named:
+    """A number that stands in the statement as a decimal of the sink's; one that has too many digits keeps its own type."""
+    bare = named.expression.value if isinstance(named.expression, e.Sign) else named.expression
+    if not isinstance(type_, DecimalType) or not isinstance(bare, _NUMBER_LITERALS):
+        return named
+    try:
+        digits = decimals.type_of_value(decimals.parsed(str(bare.value)))
+    except EvaluationError:
+        return named  # it is infinite
+    return _cast(named, type_) if implicitly_casts(digits, type_) else Named(named.name, named.expression, digits)
+
+
+def _cast(named: Named, type_: SqlType) -> Named:
     """A column in the sink's type."""
     return named if named.type == type_ else Named(named.name, e.Cast(named.expression, type_), type_)
 
@@ -126,10 +152,7 @@ def _analysed(
     query: q.Query, catalogue: Catalogue, settings: Mapping[str, str], *, persistent: bool = True
 ) -> _Analysed:
     query = ruled(query, settings)
-    node = relation_of(query, catalogue)
-    read = [each.source for each in nodes(node) if isinstance(each, ReadSource)]
-    if persistent and any(source.kind == "TABLE" and source.window is not None for source in read):
-        raise SqlError("KSQL does not support persistent queries on windowed tables.")
+    node = relation_of(query, catalogue, persistent=persistent)
     if persistent and query.limit is not None:
         raise SqlError("Persistent queries do not support LIMIT clauses: they read on for ever.")
     _check_value_formats(query, node)
@@ -156,7 +179,10 @@ def _analysed(
     if node.kind == "TABLE":
         _check_table_key(node, partition_by)
         return _Analysed(root, named, key_columns(root), "key column", rekeyed=False)
-    return _Analysed(root, named, partition_by, "partitioning expression", rekeyed=True)
+    moves = not partition_by or partition_by != key_columns(root)
+    if moves and root.window is not None:
+        raise SqlError(WINDOWED_MOVED)
+    return _Analysed(root, named, partition_by, "partitioning expression", rekeyed=moves)
 
 
 def _partition_by(query: q.Query, node: Node) -> Wanted | None:

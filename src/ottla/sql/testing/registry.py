@@ -1,4 +1,4 @@
-"""The schema registry of a test case: subjects in memory, each version compatible with the one before it."""
+"""The schema registry of a test case: subjects in memory."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from ottla.serdes import KnownSchema, SchemaText, SerdeError
 
 @dataclass(slots=True)
 class CaseRegistry:
-    """A `SchemaRegistry` without a server. A schema has one id under all subjects."""
+    """A `SchemaRegistry` without a server. A schema has one id under all subjects.
 
-    level: Level = Level.BACKWARD
+    As that of ksqlDB's test runner it takes every version, unless a `level` is asked for: what a subject's next version may
+    be is the setting of a real registry, and no case's.
+    """
+
+    level: Level = Level.NONE
     _subjects: dict[str, list[KnownSchema]] = field(default_factory=dict)
     _texts: dict[int, SchemaText] = field(default_factory=dict)
     _parsed: dict[SchemaText, ParsedSchema] = field(default_factory=dict)

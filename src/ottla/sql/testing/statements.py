@@ -45,7 +45,8 @@ def execute(statement: s.Statement, session: Session) -> None:
         case s.InsertInto():
             plan = plan_insert(statement, session.catalogue, session.numbered, session.settings)
             session.numbered += 1
-            session.queries.append(replace(plan, sink=with_registered(plan.sink, session.registry, anew=True)))
+            sink = with_registered(plan.sink, session.registry, anew=True, inserts=True)
+            session.queries.append(replace(plan, sink=sink))
         case s.InsertValues():
             _insert(statement, session)
         case _:

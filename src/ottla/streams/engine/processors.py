@@ -94,6 +94,11 @@ class Context:
         record = self._task.record
         return None if self._punctuating else RecordMetadata(record.topic, record.partition, record.offset)
 
+    @property
+    def headers(self) -> Headers:
+        """The headers of the record that came in last."""
+        return self._task.record.headers
+
     def task_timestamp(self) -> int:
         """Return the timestamp of the record that came in last."""
         return self._task.record.timestamp
