@@ -132,7 +132,13 @@ LEAST = {
 """Tasks that are there at least, so that the test does not come to kill nobody."""
 
 
-@pytest.mark.parametrize("name", OWNERS)
+LONG = {"sql_server", "connect_worker", "console"}
+"""Services that take a while to start, which they do again and again here."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=[pytest.mark.slow] if each in LONG else []) for each in OWNERS]
+)
 def test_no_task_of_a_service_ends_and_leaves_it_well(name: str, tmp_path: Path, broker: Server) -> None:
     async def story() -> None:
         killed: set[str] = set()
@@ -160,7 +166,7 @@ def test_no_task_of_a_service_ends_and_leaves_it_well(name: str, tmp_path: Path,
             if owner.is_unwell():
                 return True
 
-    asyncio.run(asyncio.wait_for(story(), 60))
+    asyncio.run(asyncio.wait_for(story(), 250))
 
 
 def told_since(before: Counter[str]) -> bool:
