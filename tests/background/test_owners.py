@@ -162,7 +162,7 @@ def test_no_task_of_a_service_ends_and_leaves_it_well(name: str, tmp_path: Path,
             await until_async(partial(told_since, before), f"word of {name}")
             if task.done():
                 held = partial(is_felt, owner, name)
-                await until_async(held, f"{name} has ended, and its owner is well: that", seconds=10)
+                await until_async(held, f"{name} has ended, and its owner is well: that")
             if owner.is_unwell():
                 return True
 
