@@ -405,3 +405,24 @@ class _Memory(bytearray):
 
 def _wait(event: threading.Event) -> None:
     assert event.wait(20)
+
+
+@pytest.mark.parametrize("compression", ["producer", "zstd"])
+def test_of_a_partition_named_twice_the_sound_batch_is_stored(tmp_path: Path, compression: str) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            await client.create("t", compression_type=compression)
+            bad = bytearray(batch(b"bad"))
+            bad[-1] ^= 1
+            one = client.produce_request("t", bytes(bad))
+            topic = one.topic_data[0]
+            [data] = topic.partition_data
+            sound = data.replace(records=batch(b"sound"))
+            for both, at in (([data, sound], 1), ([sound, data], 0)):
+                twice = one.replace(topic_data=[topic.replace(partition_data=both)])
+                answers = (await client.ask(twice, 12)).responses[0].partition_responses
+                assert answers[at].error_code == 0
+                assert answers[1 - at].error_code == ErrorCode.CORRUPT_MESSAGE
+            assert await values(client, "t") == [b"sound", b"sound"]
+
+    run(test)

@@ -11,6 +11,9 @@ from typing import Any
 __all__ = ["count_failure", "ended_badly", "failure_counts", "note_failure"]
 
 log = logging.getLogger(__name__)
+NAMES_MAX = 1000
+"""As many things that were served are counted each for itself; more are `OTHERS`."""
+OTHERS = "others"
 _counts: Counter[str] = Counter()
 
 
@@ -21,12 +24,12 @@ def failure_counts() -> Mapping[str, int]:
 
 def count_failure(serves: str) -> None:
     """Count a failure that is logged already."""
-    _counts[serves] += 1
+    _counts[serves if serves in _counts or len(_counts) < NAMES_MAX else OTHERS] += 1
 
 
 def note_failure(serves: str, name: str, error: BaseException, *, consequence: str) -> None:
     """Count a failure, and log it with its stack; `consequence` says what becomes of what it served."""
-    _counts[serves] += 1
+    count_failure(serves)
     log.critical("%s, which serves %s, has failed: %s", name, serves, consequence, exc_info=error)
 
 

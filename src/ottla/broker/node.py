@@ -11,10 +11,9 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.background import awaited, keep_running
+from ottla.background import awaited
 from ottla.base import ZERO_UUID, Clock, Offload, Rng, StorageError, Uuid
 from ottla.broker.api.api_versions import is_answered
 from ottla.broker.auto_creation import AutoCreation
@@ -23,7 +22,7 @@ from ottla.broker.controller.channel import ControllerChannel
 from ottla.broker.controller.directory_assignments import DirectoryAssignments
 from ottla.broker.controller.duties import ControllerDuties, Duty
 from ottla.broker.controller.election_counts import ElectionCounts
-from ottla.broker.controller.lifecycle import BrokerLifecycle, register_controller
+from ottla.broker.controller.lifecycle import BrokerLifecycle, registering_controller
 from ottla.broker.controller.peers import Peers
 from ottla.broker.coordinators.group_coordinator import GroupCoordinator
 from ottla.broker.coordinators.producer_ids import ProducerIds
@@ -579,15 +578,13 @@ class Node:
     async def _register(self) -> None:
         """Tell the quorum where this node is reached; a broker waits until it may be given leaderships."""
         if CONTROLLER in self.config.roles:
-            registers = partial(
-                register_controller,
+            self._registering = registering_controller(
                 self._controller,
                 node_id=self.config.node_id,
                 incarnation_id=self._incarnation_id,
                 endpoints=tuple(self._controller_endpoints()),
+                loop=self._loop,
             )
-            name, serves = "register the controller", "the metadata quorum"
-            self._registering = keep_running(registers, name=name, serves=serves, loop=self._loop)
             self._undo.append(self._registering.cancel)
         if BROKER in self.config.roles:
             self._life = BrokerLifecycle(

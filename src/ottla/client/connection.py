@@ -333,6 +333,7 @@ class Connection:
 
     def _cannot_renew(self, error: BaseException) -> None:
         """End the connection: its requests wait for a login that will not be renewed."""
+        self._renewal = None
         self._fail(network_error(self.address, f"its login could not be renewed: {error!r}"))
         posted, self._posted = self._posted, []
         for _, answer in posted:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ottla.background import end, supervise
+from ottla.background import end, keep_running, supervise
 from ottla.base import OttlaError
 from ottla.client import Client, Limits, client_network
 from ottla.registry.authorization import Authorization
@@ -103,7 +103,7 @@ class Registry:
             leave_office=self.store.release,
         )
         self._election.start()
-        self._warming = supervise(self.examiner.warm(), name="warm the examiner", serves="the first schemas")
+        self._warming = keep_running(self.examiner.warm, name="warm the examiner", serves="the first schemas")
 
     async def leave(self) -> None:
         """Leave the group, so that another one becomes the primary at once."""

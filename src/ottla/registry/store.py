@@ -204,17 +204,18 @@ class Store:
             raise
 
     async def _commit(self, producer: TransactionalProducer, records: Sequence[Record]) -> Offset:
-        identity = (producer.producer_id, producer.epoch)
+        identity, sequence = (producer.producer_id, producer.epoch), self._sequence
         batch = batch_of(
             [encode(each) for each in records],
             producer_id=identity[0],
             producer_epoch=identity[1],
-            sequence=self._sequence,
+            sequence=sequence,
         )
         (appended,) = await producer.produce({self._partition: batch})
         await producer.end(commit=True)
         same = (producer.producer_id, producer.epoch) == identity
-        self._sequence = self._sequence + len(records) if same else 0
+        if self._producer is producer:  # else it was claimed anew meanwhile, and counts from there
+            self._sequence = sequence + len(records) if same else 0
         return Offset(appended.base_offset + len(records))
 
 

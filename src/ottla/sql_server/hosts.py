@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ottla.background import end, supervise
+from ottla.background import end, keep_running, supervise
 from ottla.base import KafkaError, OttlaError
 from ottla.client import LATEST, Client, commit_offsets, committed_offsets, delete_group
 from ottla.sql import SqlError
@@ -199,8 +199,8 @@ class QueryHosts:
         return application is not None and str(application.state) == "RUNNING"
 
     def later(self, call: Callable[[], Awaitable[None]], name: str) -> None:
-        """Have something done beside the queries."""
-        self._keep(supervise(_awaited(call), name=name, serves="the SQL server"))
+        """Have something done beside the queries; it is done again where it has failed by a mistake of ours."""
+        self._keep(keep_running(lambda: _awaited(call), name=name, serves="the SQL server"))
 
     async def settled(self) -> None:
         """Return when everything that was asked for is done."""

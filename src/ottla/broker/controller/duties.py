@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ottla.background import keep_running, supervise
+from ottla.background import keep_running
 from ottla.base import ErrorCode, KafkaError, LeaderEpoch, NodeId
 from ottla.broker.controller.broker_sessions import BrokerSessions
 from ottla.broker.quorum.driver import Quorum
@@ -206,7 +206,7 @@ class ControllerDuties:
         """Called when a connection to this controller is closed; see whether the broker behind it still lives."""
         node = self.sessions.disconnected(channel)
         if node is not None and self.is_active and node != self._node_id:
-            self._run(self._probe(node))
+            self._run(partial(self._probe, node))
 
     # -- leadership
 
@@ -224,10 +224,9 @@ class ControllerDuties:
         brokers = [(each.id, each.epoch) for each in self._quorum.image.brokers.values() if not each.fenced]
         self.sessions.begin(sorted(brokers), self._loop.time())
         self._set_timer()
-        self._run(self._look_after())
+        self._run(self._look_after)
         for duty in self._duties:
-            keep = partial(self._keep, duty)
-            self._hold(keep_running(keep, name="a duty", serves="the cluster's controller", loop=self._loop))
+            self._run(partial(self._keep, duty))
 
     def _end(self) -> None:
         self._epoch = None
@@ -239,10 +238,9 @@ class ControllerDuties:
             task.cancel()
         self._tasks.clear()
 
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        self._hold(supervise(work, serves="the cluster's controller", loop=self._loop))
-
-    def _hold(self, task: asyncio.Task[None]) -> None:
+    def _run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do something beside; it is not given up by a mistake of ours, for who is to be fenced must be."""
+        task = keep_running(work, name="a duty", serves="the cluster's controller", loop=self._loop)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -266,7 +264,7 @@ class ControllerDuties:
             self._progressed()
             broker = self._quorum.image.brokers.get(node)
             if broker is not None and not broker.fenced:
-                self._run(self._fence(broker, "nothing was heard from it for its whole session"))
+                self._run(partial(self._fence, broker, "nothing was heard from it for its whole session"))
         self._set_timer()
 
     async def _fence(self, broker: Broker, reason: str) -> None:
@@ -292,7 +290,7 @@ class ControllerDuties:
         await asyncio.sleep(REPORT_S)
         for node in self.sessions.unheard():
             if node != self._node_id:
-                self._run(self._probe(node))
+                self._run(partial(self._probe, node))
 
     async def _probe(self, node: NodeId) -> None:
         """Fence a broker whose listener refuses to be reached, and that is not heard; whoever can be reached has time."""

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ottla.background import awaited, keep_running
@@ -29,7 +30,7 @@ from ottla.wire.messages.controller_registration import ControllerRegistrationRe
 from ottla.wire.messages.controller_registration import Feature as ControllerFeature
 from ottla.wire.messages.controller_registration import Listener as ControllerListener
 
-__all__ = ["BrokerLifecycle", "register_controller"]
+__all__ = ["BrokerLifecycle", "registering_controller"]
 
 log = logging.getLogger(__name__)
 
@@ -322,7 +323,22 @@ class BrokerLifecycle:
                 task.cancel()
 
 
-async def register_controller(
+def registering_controller(
+    controller: ControllerChannel,
+    *,
+    node_id: NodeId,
+    incarnation_id: Uuid,
+    endpoints: tuple[Endpoint, ...],
+    loop: asyncio.AbstractEventLoop,
+) -> asyncio.Task[None]:
+    """Begin to tell the active controller where this one is reached."""
+    tell = partial(
+        _register_controller, controller, node_id=node_id, incarnation_id=incarnation_id, endpoints=endpoints
+    )
+    return keep_running(tell, name="register the controller", serves="the metadata quorum", loop=loop)
+
+
+async def _register_controller(
     controller: ControllerChannel,
     *,
     node_id: NodeId,

@@ -291,6 +291,8 @@ def _of_the_process() -> Iterator[tuple[str, Family]]:
     yield "process_max_fds", Family(GAUGE, "File descriptors that may be open")
     yield "process_start_time_seconds", Family(GAUGE, "When the node was started, in seconds since 1970")
     yield "ottla_build_info", Family(GAUGE, "Always 1; the labels say what runs", ("version", "build", "node_id"))
+    failed = "Mistakes of Ottla's own that its log tells: requests, and what runs in the background"
+    yield "ottla_own_failures_total", Family(COUNTER, failed)
     yield "ottla_scrape_seconds", Family(GAUGE, "How long the page before this one took to make")
 
 

@@ -15,6 +15,7 @@ from time import perf_counter, thread_time
 from typing import Any
 
 from ottla import __version__
+from ottla.background import failure_counts
 from ottla.base import ErrorCode, KafkaError, StorageError
 from ottla.broker.meters import LATENCY_BUCKETS, Latency, RequestTimes, TopicTraffic
 from ottla.broker.monitoring.families import GROUP_STATES
@@ -234,6 +235,7 @@ class MetricsReport:
             page.add(name, value)
         label = tags(version=__version__, build=self._build, node_id=self._services.node_id)
         page.add("ottla_build_info", 1, label)
+        page.add("ottla_own_failures_total", sum(failure_counts().values()))
         page.add("ottla_scrape_seconds", round(self._seconds, 6))
 
     # -- requests

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable
 
-from ottla.background import end, keep_running
+from ottla.background import end, keep_running, note_failure
 from ottla.base import OttlaError
 from ottla.client import Client
 from ottla.console.figures.history import History, Mark
@@ -19,7 +18,6 @@ from ottla.console.figures.views import KeptSummary, Seen
 
 __all__ = ["Sampler"]
 
-log = logging.getLogger(__name__)
 
 PERIOD_SECONDS = 5.0
 PERIOD_SECONDS_MAX = 160.0
@@ -130,8 +128,8 @@ class Sampler:
         except OttlaError as error:
             self.error = str(error)
             self._sampling.look_again()
-        except Exception:  # a mistake of ours costs one sample, and is said
-            log.exception("a sample failed")
+        except Exception as error:  # a mistake of ours costs one sample, and is said
+            note_failure("all figures", "a sample", error, consequence="the next one is taken in its time")
             self.error = "The console has failed to look; its log says why."
         else:
             self.error = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from ottla.background import failure_counts
 from ottla.http import Reply, Request, json_reply, text_reply
 from ottla.registry.service import Registry
 
@@ -31,6 +32,12 @@ class Watching:
         kinds = Counter((each.schema_type, str(each.deleted).lower()) for each in versions)
         lines = [
             *_family("subjects", "gauge", "Subjects, those with deleted versions only among them.", len(subjects)),
+            *_family(
+                "own_failures_total",
+                "counter",
+                "Mistakes of the instance's own, which its log tells.",
+                sum(failure_counts().values()),
+            ),
             *_family("primary", "gauge", "1 where this instance is the primary.", int(election.is_primary)),
             *_family("primary_known", "gauge", "1 where the primary is known.", int(election.primary is not None)),
             *_family("elections_total", "counter", "How often this one has become the primary.", election.elections),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ottla.background import failure_counts
 from ottla.sql_server.processing_log import lines_told
 from ottla.sql_server.rest.serving import Serving
 from ottla.sql_server.server import SqlServer
@@ -39,9 +40,14 @@ def metrics_text(server: SqlServer, serving: Serving) -> str:
         _one("command_offset", "gauge", "The last command that was taken in.", server.command_offset),
         _one("requests_total", "counter", "Requests.", serving.requests),
         _one("errors_total", "counter", "Requests that were refused.", serving.errors),
+        _one("own_failures_total", "counter", "Mistakes of the server's own, which its log tells.", _failures()),
         _one("degraded", "gauge", "Whether a command could not be carried out.", server.degraded is not None),
     ]
     return "".join(parts)
+
+
+def _failures() -> int:
+    return sum(failure_counts().values())
 
 
 def _metric(name: str, kind: str, meaning: str, samples: Iterable[Sample]) -> str:
