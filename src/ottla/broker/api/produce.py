@@ -13,7 +13,6 @@ that the client need not ask for metadata (KIP-951).
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Mapping
 from typing import Final, NamedTuple
@@ -29,6 +28,7 @@ from ottla.broker.replicas.verification import Verification
 from ottla.broker.requests.answers import Answer, Deferred, Encoded, Reply, reply_of
 from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.broker.requests.refusals import not_allowed
+from ottla.broker.requests.slices import Pauses
 from ottla.security import Needs, Operation, Resource
 from ottla.wire import (
     BATCH_OVERHEAD,
@@ -107,7 +107,7 @@ async def _produce_in_slices(
     """The same for many partitions, between which others have their turn; each succeeds or fails by itself."""
     appended: list[Appended] = []
     responses = []
-    since_pause = 0
+    pauses = Pauses(context, steps=PARTITIONS_PER_STEP)
     for topic in request.topic_data:
         answers: list[ProducedPartition] = []
         responses.append(ProducedTopic(topic.name, topic.topic_id, answers))
@@ -117,10 +117,8 @@ async def _produce_in_slices(
             part = _append_topic(context, request, asked, appended, known, unsound)
             responses[-1].name = part.name
             answers += part.partition_responses
-            since_pause += len(some) + 1  # a topic is work, too
-            if since_pause >= PARTITIONS_PER_STEP:
-                await asyncio.sleep(0)
-                since_pause = 0
+            await pauses.step(len(some) + 1)  # a topic is work, too
+    pauses.charge()
     return await reply_of(_answered(context, request, responses, appended))
 
 
