@@ -79,6 +79,7 @@ DOORS = {
         ("security", "key_reader.py"),
         ("security", "gss.py"),
         ("config", "providers.py"),
+        ("config", "whole_files.py"),
     ),
     ("java", "stopwatch.py"),
     *(("schemas", "compiler.py"), ("schemas", "compiler_process.py")),

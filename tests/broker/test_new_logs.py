@@ -218,3 +218,50 @@ def test_topics_made_and_deleted_in_quick_turn_leave_nothing_behind(tmp_path: Pa
             assert len(partitions) == 0
 
     run(test)
+
+
+def folders(folder: Path) -> tuple[int, int]:
+    """Return how many logs of topic t have their name, and how many are set aside."""
+    names = [each.name for each in folder.iterdir() if each.name.startswith("t-")]
+    aside = sum(each.endswith("-delete") for each in names)
+    return len(names) - aside, aside
+
+
+def test_the_logs_of_a_topic_of_many_partitions_are_set_aside_beside_the_loops_work(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            partitions = parts(client.node).partitions
+            await client.create("t", MANY)
+            await until_async(lambda: len(partitions) == MANY, "every log")
+            loop = HeldLoop()
+            partitions.make_later(loop)
+            await delete_topic(client, "t")
+            assert len(partitions) == 0
+            assert folders(tmp_path) == (MANY, 0), "the topic is gone, and no folder was renamed for it yet"
+            (some,) = loop.kept
+            some()
+            left, aside = folders(tmp_path)
+            assert 0 < aside < 50 and left == MANY - aside
+            await client.create("t", 2)
+            assert await client.produce("t", batch(b"new")) is not None
+            assert (await client.fetch("t", 0)).error_code == 0
+            assert not partitions.unopened
+            while loop.kept:
+                loop.kept.pop()()
+            assert folders(tmp_path) == (2, MANY)
+
+    run(test)
+
+
+def test_a_stop_sets_aside_what_is_left_of_a_deleted_topic(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            partitions = parts(client.node).partitions
+            await client.create("t", MANY)
+            await until_async(lambda: len(partitions) == MANY, "every log")
+            partitions.make_later(HeldLoop())
+            await delete_topic(client, "t")
+            assert folders(tmp_path) == (MANY, 0)
+        assert folders(tmp_path) == (0, MANY)
+
+    run(test)

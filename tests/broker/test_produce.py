@@ -13,7 +13,7 @@ import pytest
 
 from ottla.base import ErrorCode
 from ottla.broker import ThreadsAndProcess
-from ottla.wire import Codec, build_mode, iter_batches, iter_records, stamp_batch
+from ottla.wire import AT_ONCE_MAX, Codec, batch_validation, build_mode, iter_batches, iter_records, stamp_batch
 from tests.broker.hooked_disk import HookedDisk, full
 from tests.broker.node_client import NOW_MS, NodeClient, batch, parts, run, running_node
 from tests.broker.test_admin_configs import alter
@@ -109,6 +109,52 @@ def test_a_topic_that_goes_back_to_its_producers_codecs_takes_what_is_being_reco
             answer = await client.receive(request, 12)
             assert [each.error_code for each in answer.responses[0].partition_responses] == [0, 0]
             other.close()
+
+    run(test)
+
+
+class _NotedProcess(ThreadsAndProcess):
+    """Notes what goes to the worker process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[str] = []
+
+    async def process(self, call: Callable[..., Any], /, *args: object) -> Any:
+        self.calls.append(call.__name__)
+        return await super().process(call, *args)
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+@pytest.mark.parametrize("wanted", ["producer", "lz4"])
+def test_a_batch_of_many_records_is_walked_by_the_worker_process_alone(
+    tmp_path: Path, codec: Codec, wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = AT_ONCE_MAX + 1
+    many = batch(*[b""] * count, codec=codec)
+
+    async def test() -> None:
+        offload = _NotedProcess()
+        async with running_node(tmp_path, offload=offload) as client:
+            await client.create("t", compression_type=wanted, max_message_bytes="10000000")
+            await client.create("compacted", cleanup_policy="compact", max_message_bytes="10000000")
+            await client.create("small", max_message_bytes="70")
+            await client.ask(client.produce_request("t", batch(b"first")), 12)  # the next may be handled quickly
+            offload.calls.clear()
+            walk = batch_validation.walk_records
+            monkeypatch.setattr(batch_validation, "walk_records", lambda *args: pytest.fail("walked on the loop"))
+            answers = [(await client.ask(client.produce_request("t", many), 12)) for _ in range(2)]
+            monkeypatch.setattr(batch_validation, "walk_records", walk)
+            found = [each.responses[0].partition_responses[0] for each in answers]
+            assert [(each.error_code, each.base_offset) for each in found] == [(0, 1), (0, 1 + count)]
+            assert offload.calls == ["walked" if wanted in ("producer", codec.name.lower()) else "recompressed"] * 2
+            refused = (await client.ask(client.produce_request("compacted", many), 12)).responses[0]
+            assert refused.partition_responses[0].error_code == ErrorCode.INVALID_RECORD
+            assert len(refused.partition_responses[0].record_errors) == 1000
+            calls = len(offload.calls)
+            refused = (await client.ask(client.produce_request("small", many), 12)).responses[0]
+            assert refused.partition_responses[0].error_code == ErrorCode.MESSAGE_TOO_LARGE
+            assert len(offload.calls) <= calls + 1 and offload.calls[calls:] == []
 
     run(test)
 

@@ -49,11 +49,13 @@ def test_offsets_that_could_not_be_written_are_not_told(tmp_path: Path) -> None:
     path = tmp_path / "connect.offsets"
     offsets = OffsetFile(path)
     offsets.write([(key(1), b'{"n":1}')])
-    (tmp_path / "connect.offsets.next").mkdir()
+    path.rename(tmp_path / "kept")
+    path.mkdir()
     with pytest.raises(ConnectError, match="Could not write offsets"):
         offsets.write([(key(1), b'{"n":2}')])
     assert offsets.state.offset("connector-1", {"file": "a"}) == {"n": 1}
-    (tmp_path / "connect.offsets.next").rmdir()
+    path.rmdir()
+    (tmp_path / "kept").rename(path)
     offsets.write([(key(1), b'{"n":3}')])
     assert OffsetFile(path).state.offset("connector-1", {"file": "a"}) == {"n": 3}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from immutables import Map
@@ -144,3 +145,41 @@ def test_range_shares_each_topic_within_one(members: dict[str, set[int]], partit
     for number in partitions:
         sizes = [len(found[each].get(topic(number), ())) for each, topics in members.items() if number in topics]
         assert not sizes or max(sizes) - min(sizes) <= 1
+
+
+class Counted(int):
+    """A partition that counts how often it is compared."""
+
+    compared = 0
+
+    def __lt__(self, other: int) -> bool:
+        Counted.compared += 1
+        return int(self) < int(other)
+
+    def __gt__(self, other: int) -> bool:
+        Counted.compared += 1
+        return int(self) > int(other)
+
+    __hash__ = int.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return int(self) == other
+
+    def __neg__(self) -> Counted:
+        return Counted(-int(self))
+
+
+def comparisons(count: int, *, homogeneous: bool) -> int:
+    """Return how many it takes to share out what one member has, of one topic, with seven others."""
+    topics = [Uuid(bytes([each] * 16)) for each in (1, 2)]
+    members = {f"m{at}": frozenset(topics if homogeneous or at % 2 else topics[:1]) for at in range(8)}
+    target = Map({"m0": Map({topics[0]: frozenset(map(Counted, range(count)))})})
+    Counted.compared = 0
+    found = assign_uniform(Subscriptions(members, {topics[0]: count, topics[1]: 8}, target))
+    assert sum(len(each) for mine in found.values() for each in mine.values()) == count + 8
+    return Counted.compared
+
+
+@pytest.mark.parametrize("homogeneous", [True, False])
+def test_four_times_the_partitions_cost_an_assignment_about_four_times_as_much(homogeneous: bool) -> None:
+    assert comparisons(4000, homogeneous=homogeneous) < 8 * comparisons(1000, homogeneous=homogeneous)

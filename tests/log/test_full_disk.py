@@ -290,14 +290,14 @@ def test_a_flush_that_asked_nothing_of_the_device_is_asked_again(tmp_path: Path,
     disk = FailingDisk(OsDisk())
     log = Log.open(disk, str(tmp_path / "log"), LogConfig(), now_ms=NOW, topic_id=Uuid(bytes(range(16))))
     log.append(batch([b"a"]), leader_epoch=0, now_ms=NOW)
-    count = 0
+    count = 4  # the first calls are for `derived-sums`, without which a flush goes on
     while log.unflushed:
         count += 1
         disk.watch(count, kind)
         with suppress(StorageError):
             log.flush(now_ms=NOW)
         assert count < 20
-    assert count > 3, "each call of a first flush has failed once"
+    assert count > 7, "each call of a first flush has failed once"
 
 
 def test_a_flush_needs_no_append_once_there_is_room_for_what_a_truncation_owes(tmp_path: Path) -> None:

@@ -70,11 +70,10 @@ class ContextFile:
 
     def write(self) -> None:
         """Replace the file on disk; it may hold a path to secrets, so that only its owner reads it."""
+        from ottla.config import write_whole
+
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}")
-        beside.write_text(self.text())
-        beside.chmod(0o600)
-        beside.replace(self.path)
+        write_whole(self.path, [self.text().encode()])
 
     def text(self) -> str:
         """Return the TOML; a JSON string is a TOML string."""

@@ -37,6 +37,7 @@ from ottla.config.topic import TopicConfig, validate_topic_configs
 from ottla.config.topic_keys import TOPIC_KEYS
 from ottla.config.topic_settings import TopicSettings
 from ottla.config.types import ConfigKey, ConfigType, Password, UpdateMode, Value, parse_value, value_text
+from ottla.config.whole_files import sync_folder, write_whole
 
 __all__ = [
     "BROKER_KEYS",
@@ -84,8 +85,10 @@ __all__ = [
     "put_back",
     "resolved",
     "shown",
+    "sync_folder",
     "system_properties",
     "validate_broker_configs",
     "validate_topic_configs",
     "value_text",
+    "write_whole",
 ]

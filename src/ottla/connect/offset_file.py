@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Iterable
 from pathlib import Path
 
+from ottla.config import write_whole
 from ottla.connect.errors import ConnectError
 from ottla.connect.storage import OffsetState, apply_offset, read_java_map, write_java_map
 
@@ -53,14 +53,4 @@ class OffsetFile:
     def _save(self, entries: Entries) -> None:
         if self._path is None:
             return
-        beside = self._path.with_name(self._path.name + ".next")
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(write_java_map(entries))
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(self._path)
-        folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)  # without it a power failure brings the old file back
-        finally:
-            os.close(folder)
+        write_whole(self._path, [write_java_map(entries)])

@@ -14,6 +14,7 @@ from ottla.wire import (
     LENGTH_END,
     BatchHeader,
     WritableBuffer,
+    batch_too_large,
     crc_is_valid,
     read_batch_header,
     stamp_batch,
@@ -62,7 +63,7 @@ def admit(
             )
         if assigns:
             if size > max_message_bytes:
-                raise _too_large(name, size, max_message_bytes)
+                raise batch_too_large(name, size, max_message_bytes)
             stamp_batch(records, at, next_offset, leader_epoch)
             if log_append_time_ms >= 0 and not header.is_log_append_time:
                 stamp_log_append_time(records, at, log_append_time_ms)
@@ -232,12 +233,4 @@ def duplicate_of(mark: BatchMark, log_append_time: bool, log_start_offset: Offse
     time = Millis(mark.timestamp if log_append_time else -1)
     return AppendInfo(
         mark.first_offset, Offset(mark.last_offset), Millis(mark.timestamp), time, log_start_offset, size, True
-    )
-
-
-def _too_large(name: str, size: int, limit: int) -> KafkaError:
-    return KafkaError(
-        ErrorCode.MESSAGE_TOO_LARGE,
-        f"The record batch size in the append to {name} is {size} bytes which exceeds the maximum configured value "
-        f"of {limit}.",
     )

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from ottla.base import CorruptionError, Offset, TopicPartition
 from ottla.log.disk import Disk, replace_file
 
-__all__ = ["encode_checkpoint", "parse_checkpoint", "read_offsets", "write_offsets"]
+__all__ = ["OFFSET_MAX", "encode_checkpoint", "parse_checkpoint", "read_offsets", "write_offsets"]
 
 VERSION = 0
+OFFSET_MAX = (1 << 63) - 1
 
 
 def encode_checkpoint(lines: Iterable[str]) -> bytes:
@@ -43,12 +44,15 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, Offset]:
     if not data:
         return {}
     try:
-        return {
+        found = {
             TopicPartition(topic, int(partition)): Offset(int(offset))
             for topic, partition, offset in parse_checkpoint(data, path)
         }
     except ValueError as error:
         raise CorruptionError(f"{path}: malformed line in checkpoint file") from error
+    if any(not 0 <= offset <= OFFSET_MAX or each.partition < 0 for each, offset in found.items()):
+        raise CorruptionError(f"{path}: an offset or a partition that cannot be")
+    return found
 
 
 def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:

@@ -13,12 +13,14 @@ from typing import Final
 
 from ottla.base import CorruptionError, KafkaError, StorageError
 from ottla.log.batch_filter import BatchFilter
+from ottla.log.batch_headers import headers_between
 from ottla.log.cleaned_transactions import CleanedTransactions
 from ottla.log.cleaning_plan import CleaningAborted, CleaningPlan, CleaningResult, Source
 from ottla.log.disk import Disk, File, join
+from ottla.log.index_builder import IndexBuilder
 from ottla.log.names import CLEANED, INDEX, LOG, TIME_INDEX, TXN_INDEX, file_name
 from ottla.log.offset_map import ENTRY_BYTES, OffsetMap
-from ottla.log.segment import POSITION_MAX, RELATIVE_OFFSET_MAX, IndexBuilder, headers_between
+from ottla.log.segment import POSITION_MAX, RELATIVE_OFFSET_MAX
 from ottla.log.transaction_index import encode_transactions
 from ottla.log.types import AbortedTransaction, CleanedGroup
 from ottla.wire import (

@@ -9,7 +9,9 @@ from ottla.log.flush_mark import FlushMarks
 from ottla.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
 from ottla.log.producer_state import ProducerState
 from ottla.log.properties import PARTITION_METADATA_FILE
+from ottla.log.segment import Segment
 from ottla.log.segments import Segments
+from ottla.log.sums_keeper import SumsKeeper
 
 __all__ = ["Durability"]
 
@@ -32,6 +34,7 @@ class Durability:
         "_opened_end",
         "_parts",
         "_state",
+        "_sums",
         "_sync_failure",
         "_was_recovered",
         "flushed_ms",
@@ -59,6 +62,7 @@ class Durability:
         self._parts = parts
         self._epochs = epochs
         self._state = state
+        self._sums = SumsKeeper(disk, parts, state)
         self._sync_failure: StorageError | None = None
         """A failed fsync, after which nothing is known of what the device has."""
         self._generation = 0
@@ -138,6 +142,7 @@ class Durability:
         point = self.recovery_point
         mark = segments[-1].newest_mark()
         files: list[File] = []
+        new_sealed: list[Segment] = []
         for at, segment in enumerate(segments):
             sealed = at + 1 < len(segments)
             # from the point itself on: what was flushed while it grew has had its indexes finished since
@@ -145,10 +150,14 @@ class Durability:
                 files.extend(segment.files_to_sync(sealed=sealed))
                 if sealed:
                     segment.transactions.sync()
+                    new_sealed.append(segment)
+        encoded = epochs.encoded() if changes != epochs.saved else None
+        if new_sealed or encoded is not None:
+            self._sums.append(new_sealed, encoded)
         if end > point or truncated or folder_changed:  # a truncation and a sealed index have to reach the device too
             self._disk.fsync_all(files)
-        if changes != epochs.saved:
-            replace_file(self._disk, join(parts.folder, LEADER_EPOCH_FILE), epochs.encoded())
+        if encoded is not None:
+            replace_file(self._disk, join(parts.folder, LEADER_EPOCH_FILE), encoded)
             epochs.saved = changes
         elif folder_changed:
             self._disk.fsync_dir(parts.folder)
@@ -160,6 +169,7 @@ class Durability:
         self._marks.leave(self._disk, parts.folder, mark)
         if generation != self._generation:  # truncated meanwhile, and the mark was taken back before it was left
             self._marks.take_back(self._disk, parts.folder)
+            self._sums.take_back()
         self._flushed = (generation, end)
 
     def _identity_files(self, topic_id: Uuid | None) -> list[File]:
@@ -184,7 +194,7 @@ class Durability:
         if self._sync_failure is not None:
             raise self._sync_failure.with_traceback(None)
 
-    def begin_close(self, topic_id: Uuid | None) -> list[File]:
+    def begin_close(self, topic_id: Uuid | None, start: int) -> list[File]:
         """Write what a clean end leaves beside the sealed segments; return all files to fsync before `end_close`."""
         point = self.recovery_point
         bases = self._parts.bases
@@ -194,12 +204,14 @@ class Durability:
             if end >= point - self.truncated:
                 files.extend(segment.files_to_sync(sealed=True))
                 segment.transactions.sync()
+        encoded = self._epochs.encoded()
         epochs = self._disk.open(join(self._parts.folder, LEADER_EPOCH_FILE + TEMPORARY), create=True)
         epochs.truncate(0)
-        epochs.pwrite(0, self._epochs.encoded())
+        epochs.pwrite(0, encoded)
         snapshot = self._state.newest_path()
         assert snapshot is not None
-        self._closing = [epochs, self._disk.open(snapshot), *self._identity_files(topic_id)]
+        sums = self._sums.begin_close(encoded, (start, self._epochs.log_end_offset))
+        self._closing = [epochs, sums, self._disk.open(snapshot), *self._identity_files(topic_id)]
         return [*files, *self._closing]
 
     def end_close(self) -> None:
@@ -207,6 +219,7 @@ class Durability:
         _close(self._closing)
         path = join(self._parts.folder, LEADER_EPOCH_FILE)
         self._disk.rename(path + TEMPORARY, path)
+        self._sums.end_close()
         self._flushed = (self._generation, self._epochs.log_end_offset)
 
 

@@ -21,6 +21,7 @@ from typing import Final
 
 from ottla.base import CorruptionError, StorageError
 from ottla.log.disk import Disk, File, overwrite, replace_file
+from ottla.wire import crc32c
 
 __all__ = ["OFFSET_ENTRY", "TIME_ENTRY", "Index"]
 
@@ -52,12 +53,14 @@ class Index:
         "_block",
         "_disk",
         "_entry",
+        "_expected",
         "_file",
         "_is_longer",
         "_is_made",
         "_last",
         "_pending",
         "_written",
+        "is_proven",
         "path",
     )
 
@@ -78,6 +81,28 @@ class Index:
         """True where the file still has entries that were cut."""
         self._is_made = True
         """False where the file is another one's, or not there."""
+        self._expected: Pair | None = None
+        """How many bytes the file begins with that are not compared yet, and their CRC-32C."""
+        self.is_proven = False
+        """True where this process wrote the content, or it is compared with its sum before it is read."""
+
+    def expect(self, crc: int) -> None:
+        """Believe what is on disk only if it has this CRC-32C, which is found out before it is first read."""
+        self._expected = (self._written * self._entry.size, crc)
+        self.is_proven = True
+
+    def check(self) -> None:
+        """Compare what is on disk with its sum, where that was not done yet; raises CorruptionError, StorageError."""
+        if self._expected is None:
+            return
+        size, crc = self._expected
+        if crc32c(self._opened().pread(0, size)) != crc:
+            raise CorruptionError(f"{self.path} does not hold what was written to it", self.path)
+        self._expected = None
+
+    def content(self) -> bytes:
+        """Return all that is on disk; raises CorruptionError where it is not what was written, and StorageError."""
+        return self._checked().pread(0, self._written * self._entry.size) if self._written else b""
 
     def create(self) -> None:
         """Begin without entries; the file is made when there is something to write, or `file` asks for it.
@@ -86,6 +111,7 @@ class Index:
         """
         self.close()
         self._written, self._is_longer, self._last, self._is_made = 0, False, None, False
+        self._expected, self.is_proven = None, True
         self._pending.clear()
 
     def __len__(self) -> int:
@@ -166,7 +192,7 @@ class Index:
         return self._first_above(value - 1, field=field)
 
     def cut(self, kept: int) -> None:
-        """Keep the first so many entries; the file is cut by the next `write`."""
+        """Keep the first so many entries; the file is cut by the next `write`. `count_below` was asked before."""
         if kept < self._written:
             self._written, self._is_longer = kept, True
             self._pending.clear()
@@ -186,6 +212,23 @@ class Index:
         self._written, self._is_longer = len(entries), False
         self._pending.clear()
         self._last = self._block = None
+        self._expected, self.is_proven = None, True
+
+    def mend(self, entries: list[Pair]) -> None:
+        """Make these the whole content, in memory where the disk has no room for them. Another thread may read the old ones
+        by another object."""
+        try:
+            self.replace(entries, durable=True)
+        except StorageError:
+            self.close()
+            self._written, self._is_longer, self._last = 0, True, None
+            self._pending[:] = entries
+            self._expected, self.is_proven = None, True
+
+    @property
+    def is_written(self) -> bool:
+        """True where the file is as long as it has to be."""
+        return not (self._pending or self._is_longer)
 
     def file(self) -> File:
         """Return the file, which is made now where it was not, for `fsync`; what waits in memory must have been written."""
@@ -222,9 +265,15 @@ class Index:
             self._file = self._disk.open(self.path, create=create)
         return self._file
 
+    def _checked(self) -> File:
+        """Return the file, whose content is what was written to it, as far as anybody has said what that was."""
+        if self._expected is not None:
+            self.check()
+        return self._opened()
+
     def _read(self, at: int) -> Pair:
         size = self._entry.size
-        data = self._opened().pread(at * size, size)
+        data = self._checked().pread(at * size, size)
         if len(data) < size:
             raise CorruptionError(f"{self.path}: entry {at} lies beyond the end of the file", self.path)
         key, value = self._entry.unpack(data)
@@ -273,7 +322,7 @@ class Index:
     def _read_block(self, first: int) -> _Block:
         size = self._entry.size
         count = min(self._written - first, BLOCK_ENTRIES)
-        data = self._opened().pread(first * size, count * size)
+        data = self._checked().pread(first * size, count * size)
         if len(data) < count * size:
             raise CorruptionError(f"{self.path}: entry {first} lies beyond the end of the file", self.path)
         return first, data
@@ -297,7 +346,7 @@ class Index:
         if low == high:
             return low
         size = self._entry.size
-        block = self._opened().pread(low * size, (high - low) * size)
+        block = self._checked().pread(low * size, (high - low) * size)
         unpack, first = self._entry.unpack_from, low
         high = low + len(block) // size
         while low < high:

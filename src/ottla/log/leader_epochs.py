@@ -14,7 +14,7 @@ from ottla.log.checkpoints import encode_checkpoint, parse_checkpoint
 from ottla.log.disk import Disk
 from ottla.log.types import EpochEnd, EpochStart
 
-__all__ = ["LEADER_EPOCH_FILE", "LeaderEpochs", "read_epochs"]
+__all__ = ["LEADER_EPOCH_FILE", "LeaderEpochs", "parse_epochs", "read_epochs"]
 
 LEADER_EPOCH_FILE: Final = "leader-epoch-checkpoint"
 UNKNOWN: Final = EpochEnd(LeaderEpoch(-1), Offset(-1))
@@ -119,12 +119,17 @@ class LeaderEpochs:
 def read_epochs(disk: Disk, path: str) -> LeaderEpochs:
     """Return the epochs in a `leader-epoch-checkpoint`; none where there is no file. Raises CorruptionError."""
     data = disk.read(path)
-    if not data:
-        return LeaderEpochs()
+    return parse_epochs(data, path) if data else LeaderEpochs()
+
+
+def parse_epochs(data: bytes, path: str) -> LeaderEpochs:
+    """Return the epochs in a file with this content; raises CorruptionError."""
     try:
         found = [
             EpochStart(LeaderEpoch(int(epoch)), Offset(int(offset))) for epoch, offset in parse_checkpoint(data, path)
         ]
     except ValueError as error:
         raise CorruptionError(f"{path}: malformed line in checkpoint file") from error
+    if any(each.epoch < 0 or each.offset < 0 for each in found):
+        raise CorruptionError(f"{path}: an epoch or its offset is negative")
     return LeaderEpochs(found)

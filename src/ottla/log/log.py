@@ -74,6 +74,7 @@ class Log:
         "log_end_offset",
         "log_start_offset",
         "name",
+        "notes",
         "producers",
         "recovery",
         "topic_id",
@@ -96,6 +97,7 @@ class Log:
         rng: Rng | None,
         recovery: RecoveryReport | None,
         is_new: bool,
+        notes: tuple[str, ...] = (),
     ) -> None:
         """Take the parts of a sound folder; `Log.open` finds them."""
         self._disk = disk
@@ -111,6 +113,8 @@ class Log:
         """Behind the last batch of the last segment; `leader_epochs` and `producers` end there, too."""
         self.recovery = recovery
         """What recovery did when the log was opened; None after a clean start."""
+        self.notes = notes
+        """What is missing though the last end was clean, a line each."""
         self.cleaned_to = -1
         """Offset below which compaction has left each key once; -1 where it never ran."""
         self.producers: Producers = state.producers
@@ -188,6 +192,7 @@ class Log:
             rng=rng,
             recovery=found.recovery,
             is_new=found.is_new,
+            notes=found.notes,
         )
 
     # -- what it holds
@@ -504,6 +509,7 @@ class Log:
             return
         self._parts.pay(self._now_ms, self.config.file_delete_delay_ms)
         kept = bisect_right(self._bases, offset)
+        self._parts.believe(kept - 1)
         cut = self._segments[kept - 1].cut_at(offset)
         # not `offset`, where a batch holds it or it lies in a gap: the next segment begins where this one's batches end
         end = cut.end_offset
@@ -639,7 +645,7 @@ class Log:
         self._set_aside(self._count_below_start())
         self._segments[-1].seal()
         self._state.snapshot(self.log_end_offset)
-        return self._durability.begin_close(self.topic_id)
+        return self._durability.begin_close(self.topic_id, self.log_start_offset)
 
     def end_close(self) -> bool:
         """Let go of every file, now that they are durable; True where the folder and the one above are to be fsynced."""

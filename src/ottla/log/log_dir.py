@@ -276,7 +276,10 @@ class LogDir:
             identities=self._identities,
         )
         log.cleaned_to = min(self._cleaned.get(partition, -1), log.log_end_offset)
-        if log.log_end_offset < self._recovery_points.get(partition, 0):  # a truncation that was not stored any more
+        point = self._recovery_points.get(partition, 0)
+        if log.log_end_offset < point:  # a truncation that was not stored any more, unless the end was clean
+            if exists and self.is_clean:
+                log.notes = (*log.notes, _shorter(log, point))
             self._recovery_points[partition] = log.log_end_offset
             try:
                 self.write_recovery_points()  # or what is appended now would pass for flushed
@@ -536,6 +539,14 @@ class LogDir:
         self._lock.release()
 
 
+def _shorter(log: Log, recovery_point: int) -> str:
+    return (
+        f"the log ends at offset {log.log_end_offset}, and {RECOVERY_POINTS} says that it had been flushed up to "
+        f"{recovery_point} when it was closed: records are missing, or that file is wrong; bring the log back from a copy, "
+        "or let another replica lead"
+    )
+
+
 def _make_folder(disk: Disk, path: str) -> None:
     """Make a folder and those above it where they are missing, durably."""
     if disk.exists(path):
@@ -596,8 +607,8 @@ def _read_clean_shutdown(disk: Disk, path: str) -> tuple[bool, int]:
         return False, -1
     try:
         return True, int(json.loads(data)["brokerEpoch"])
-    except (ValueError, KeyError, TypeError):
-        return True, -1  # an empty file, as older versions leave
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return not data, -1  # older versions leave an empty file; nobody leaves any other
 
 
 def _offsets(disk: Disk, path: str, name: str) -> dict[TopicPartition, Offset]:

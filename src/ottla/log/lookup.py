@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ottla.base import CorruptionError, KafkaError, LeaderEpoch, Millis, Offset
-from ottla.log.segment import Segment, headers_between
+from ottla.log.batch_headers import headers_between
+from ottla.log.segment import Segment
 from ottla.log.types import TimestampOffset
 from ottla.wire import BatchHeader, batch_times, crc_is_valid
 

@@ -90,10 +90,10 @@ def _entry(
     return producer_id, entry
 
 
-def write_snapshot(disk: Disk, path: str, producers: Producers) -> None:
-    """Write a snapshot, without waiting for the device: a torn one fails its checksum, and an older one serves."""
+def write_snapshot(disk: Disk, path: str, data: bytes) -> None:
+    """Write an encoded snapshot, without waiting for the device: a torn one fails its checksum, and an older one serves."""
     file = disk.open(path, create=True)
     try:
-        overwrite(file, encode_snapshot(producers))
+        overwrite(file, data)
     finally:
         file.close()

@@ -12,10 +12,12 @@ from struct import Struct
 from typing import Final
 
 from ottla.base import CorruptionError, Millis, StorageError
+from ottla.log.batch_headers import headers_between
+from ottla.log.derived_sums import DerivedSums, FileSum, sum_of
 from ottla.log.disk import Disk, join
 from ottla.log.names import SNAPSHOT, base_offset_of, file_name
-from ottla.log.producer_snapshot import decode_snapshot, write_snapshot
-from ottla.log.producers import EndMarker, ProducerAppend, Producers
+from ottla.log.producer_snapshot import decode_snapshot, encode_snapshot, write_snapshot
+from ottla.log.producers import EndMarker, ProducerAppend, ProducerEntry, Producers
 from ottla.log.segment import Segment
 from ottla.log.types import AbortedTransaction
 from ottla.wire import BatchHeader, Buffer, ControlType, control_type, iter_batch_records
@@ -28,7 +30,7 @@ _MARKER_VALUE: Final = Struct(">hi")
 class ProducerState:
     """`producers`, and the snapshots of them in the log's folder."""
 
-    __slots__ = ("_disk", "_folder", "_stale", "offsets", "producers")
+    __slots__ = ("_disk", "_folder", "_stale", "offsets", "producers", "sums")
 
     def __init__(self, disk: Disk, folder: str, expiration_ms: int, names: Iterable[str] | None = None) -> None:
         """Take the folder's snapshots; `names` are its files, where they are known."""
@@ -38,9 +40,16 @@ class ProducerState:
         parsed = [base_offset_of(name) for name in found if name.endswith(SNAPSHOT)]
         self.offsets: list[int] = sorted(each[0] for each in parsed if each is not None)
         """Offsets of the snapshots on disk, ascending."""
+        self.sums: dict[int, FileSum] = {}
+        """Of snapshots whose content is known, by their offsets."""
         self._stale: list[int] = []
         """Offsets of snapshots that are dropped, and could not be removed."""
         self.producers = Producers(folder.rpartition("/")[2], expiration_ms)
+
+    def know(self, sums: DerivedSums) -> None:
+        """Believe a snapshot only where it is what was written, of those that something is known of."""
+        named = {file_name(offset, SNAPSHOT): offset for offset in self.offsets}
+        self.sums = {named[name]: each for name, each in sums.files.items() if name in named}
 
     def moved(self, folder: str) -> None:
         """Follow a rename of the folder."""
@@ -64,8 +73,11 @@ class ProducerState:
         for offset in reversed(self.offsets):
             if not start <= offset <= (end if newest is None else min(end, newest)):
                 continue
-            data = self._disk.read(self._path(offset))
-            if _restore(producers, data or b"", self._path(offset), offset, now_ms):
+            data = self._disk.read(self._path(offset)) or b""
+            known = self.sums.get(offset)
+            if (known is None or known == sum_of(data)) and _restore(
+                producers, data, self._path(offset), offset, now_ms
+            ):
                 break
         for segment in segments:
             if producers.end_offset < end and segment.size:
@@ -78,6 +90,20 @@ class ProducerState:
         self.producers.take(producers)
         self._drop([each for each in self.offsets if not start <= each <= end])
 
+    def aborted_in(self, before: list[Segment], segment: Segment) -> list[AbortedTransaction]:
+        """Return the transactions that ended in a segment by being aborted, as it and those before it tell.
+
+        Reads headers, and the markers; raises CorruptionError, StorageError.
+        """
+        start = before[0].base_offset if before else segment.base_offset
+        producers = self.read(before, start, segment.base_offset, Millis(0))  # at that time none had expired
+        aborted: list[AbortedTransaction] = []
+        for header, position in headers_between(segment.file, 0, segment.size):
+            if header.producer_id >= 0:
+                batch = segment.file.pread(position, header.size) if header.is_control else b""
+                aborted += _replay(producers, header, batch)
+        return aborted
+
     def replay(self, header: BatchHeader, batch: Buffer) -> list[AbortedTransaction]:
         """Take in a batch that the log holds already (its bytes only matter for control records); return what it aborted."""
         return _replay(self.producers, header, batch)
@@ -86,12 +112,14 @@ class ProducerState:
         """Write a snapshot at an offset, which is where the producers have come to; raises StorageError."""
         path = self._path(offset)
         self.offsets = [each for each in self.offsets if each != offset]
+        data = encode_snapshot(self.producers)
         try:
-            write_snapshot(self._disk, path, self.producers)
+            write_snapshot(self._disk, path, data)
         except StorageError:
             with suppress(StorageError):  # a torn one does not read back
                 self._disk.unlink(path)
             raise
+        self.sums[offset] = sum_of(data)
         self.offsets = sorted([*self.offsets, offset])
 
     def newest_path(self) -> str | None:
@@ -112,6 +140,8 @@ class ProducerState:
         """As `keep_only`, but only forget them; return the files to unlink."""
         gone = [each for each in self.offsets[:-1] if each not in bases]
         self.offsets = [each for each in self.offsets if each not in gone]
+        for each in gone:
+            self.sums.pop(each, None)
         return [self._path(each) for each in gone]
 
     def clear(self, offset: int) -> None:
@@ -123,6 +153,8 @@ class ProducerState:
         """Forget snapshots, and remove them if that can be done now."""
         if offsets:
             self._stale.extend(offsets)
+            for each in offsets:
+                self.sums.pop(each, None)
             self.offsets = [each for each in self.offsets if each not in offsets]
             with suppress(StorageError):
                 self.settle()
@@ -141,10 +173,17 @@ class ProducerState:
 def _restore(producers: Producers, data: bytes, path: str, offset: int, now_ms: Millis) -> bool:
     """Take a snapshot; False for one that was torn when the machine stopped: an older one and more replaying do as well."""
     try:
-        producers.restore(decode_snapshot(data, path), offset, now_ms)
+        entries = decode_snapshot(data, path)
     except CorruptionError:
         return False
+    if any(max(entry.transaction_offset, _last_offset(entry)) >= offset for _, entry in entries):
+        return False  # it knows what came later: it is another one's
+    producers.restore(entries, offset, now_ms)
     return True
+
+
+def _last_offset(entry: ProducerEntry) -> int:
+    return entry.batches[-1].last_offset if entry.batches else -1
 
 
 def _replay_segment(segment: Segment, producers: Producers, end: int) -> None:

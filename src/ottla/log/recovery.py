@@ -19,16 +19,19 @@ from itertools import pairwise
 
 from ottla.base import CorruptionError, KafkaError, Millis, Offset
 from ottla.log.config import INT64_MAX, LogConfig
-from ottla.log.disk import TEMPORARY, Disk, Entry, File, join
+from ottla.log.derived_sums import DERIVED_SUMS_FILE, DerivedSums, read_sums, sum_of, sums_lines
+from ottla.log.disk import TEMPORARY, Disk, Entry, File, join, replace_file
+from ottla.log.epochs_told import epochs_of
 from ottla.log.flush_mark import flushed_end
-from ottla.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs, read_epochs
+from ottla.log.index_builder import IndexBuilder
+from ottla.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
 from ottla.log.names import CLEANED, DELETED, INDEX, LOG, SNAPSHOT, SWAP, TIME_INDEX, base_offset_of, file_name
 from ottla.log.producer_state import ProducerState
-from ottla.log.segment import RELATIVE_OFFSET_MAX, IndexBuilder, Segment
+from ottla.log.segment import RELATIVE_OFFSET_MAX, Segment
 from ottla.log.types import RecoveryReport
 from ottla.wire import BATCH_OVERHEAD, LENGTH_END, BatchHeader, Buffer, batch_size_at, crc_is_valid, read_batch_header
 
-__all__ = ["Progress", "load_epochs", "load_segments", "recover", "tidy", "verified_batches"]
+__all__ = ["Progress", "load_segments", "recover", "tidy", "verified_batches"]
 
 READ_BYTES = 1 << 20
 """Bytes read at once; a larger batch is read whole."""
@@ -104,14 +107,6 @@ def load_segments(
     return [Segment(disk, folder, base, entries, now_ms) for base in bases]
 
 
-def load_epochs(disk: Disk, folder: str) -> LeaderEpochs:
-    """Return a log's epochs; a file that is not whole counts as none, since headers tell them again."""
-    try:
-        return read_epochs(disk, join(folder, LEADER_EPOCH_FILE))
-    except CorruptionError:
-        return LeaderEpochs()
-
-
 def recover(
     disk: Disk,
     folder: str,
@@ -149,11 +144,14 @@ class _Recovery:
         # below, not at: a segment that ends at the recovery point was flushed while it grew, its indexes perhaps not since
         first = max((at for at, each in enumerate(segments) if each.base_offset < self.recovery_point), default=0)
         sealed = pairwise(segments[: first + 1])
-        notes = [note for each, after in sealed if (note := self._check_sealed(each, after.base_offset))]
+        sums = read_sums(self.disk, self.folder)
+        notes = [note for each, after in sealed if (note := self._check_sealed(each, after.base_offset, sums))]
+        self._forget_sums(sums, segments[first:])
         flushed = max(self.recovery_point, flushed_end(self.disk, self.folder))
-        epochs = load_epochs(self.disk, self.folder)
+        epochs, _ = epochs_of(self.disk, self.folder, segments[:first], sums.files.get(LEADER_EPOCH_FILE))
         epochs.truncate_from_end(segments[first].base_offset)
         producers = ProducerState(self.disk, self.folder, self.config.producer_id_expiration_ms)
+        producers.know(sums)
         producers.load(segments[:first], self.log_start_offset, segments[first].base_offset, Millis(self.now_ms))
         total = sum(each.size for each in segments[first:])
         done = cut = 0
@@ -179,9 +177,28 @@ class _Recovery:
         producers.finish(end)
         return RecoveryReport(Offset(end), done, cut, tuple(kept), tuple(notes), epochs.starts)
 
-    def _check_sealed(self, segment: Segment, end_offset: int) -> str | None:
+    def _forget_sums(self, sums: DerivedSums, scanned: list[Segment]) -> None:
+        """Let nothing be said of what is built again; before it is, so that a kill leaves no sum of another file."""
+        if sums.is_there:
+            for segment in scanned:
+                sums.segments.pop(segment.base_offset, None)
+            files = [each for each in sums.files.items() if self._stays(each[0], scanned)]
+            replace_file(
+                self.disk,
+                join(self.folder, DERIVED_SUMS_FILE),
+                sums_lines(sums.segments.values(), files),
+                durable=False,
+            )
+
+    def _stays(self, name: str, scanned: list[Segment]) -> bool:
+        found = base_offset_of(name)
+        return found is None or found[1] != SNAPSHOT or found[0] < scanned[0].base_offset
+
+    def _check_sealed(self, segment: Segment, end_offset: int, sums: DerivedSums) -> str | None:
         """Build the indexes of a segment below the recovery point again, where they are missing or not sound."""
-        problem = index_problem(self.disk, segment, end_offset)
+        known = sums.segments.get(segment.base_offset)
+        is_other = known is not None and known.size == segment.size and not segment.trust(known)
+        problem = "another size than it had" if is_other else index_problem(self.disk, segment, end_offset)
         if problem is None:
             return None
         end, builder = 0, IndexBuilder(segment.base_offset, self.config.index_interval_bytes)
@@ -192,7 +209,10 @@ class _Recovery:
             raise CorruptionError(
                 f"{segment.file.path}: damaged at position {end}, which had been flushed; the segment is left as it is"
             )
-        builder.install(segment, durable=True)
+        if known is not None:  # what it says of aborted transactions is still to be compared
+            offsets, times = map(sum_of, builder.encoded())
+            sums.segments[segment.base_offset] = known.with_indexes(offsets, times, builder.largest)
+        segment.take_indexes(builder, durable=True)
         segment.close()
         return f"{segment.offset_index.path}: built again ({problem})"
 
@@ -236,7 +256,7 @@ class _Recovery:
                 kept.append(self._copy_aside(segment, position))
             segment.file.truncate(position)
             segment.size = position
-        builder.install(segment, durable=False)
+        segment.take_indexes(builder, durable=False)
         segment.transactions.write()
         segment.close()
         return cut
@@ -280,9 +300,16 @@ def index_problem(disk: Disk, segment: Segment, end_offset: int) -> str | None:
             return f"{suffix} is missing"
         if index.file().size() % index.entry_size:
             return f"{suffix} holds a part of an entry"
+    try:
+        return _last_problem(segment, end_offset)
+    except CorruptionError as error:
+        return str(error)
+
+
+def _last_problem(segment: Segment, end_offset: int) -> str | None:
     last = segment.offset_index.last()
     offsets = end_offset - segment.base_offset
-    if last is not None and (not 0 < last[0] < offsets or last[1] >= segment.size):
+    if last is not None and (not 0 < last[0] < offsets or not 0 <= last[1] < segment.size):
         return f"{INDEX} ends with offset {segment.base_offset + last[0]} at position {last[1]}"
     last = segment.time_index.last()
     if last is not None and (not 0 <= last[1] < offsets or (last[0] <= 0 and len(segment.time_index) > 1)):

@@ -13,23 +13,26 @@ from contextlib import suppress
 from struct import Struct
 from typing import Final, NamedTuple
 
-from ottla.base import CorruptionError, KafkaError, NoSpaceError, StorageError
+from ottla.base import CorruptionError, NoSpaceError, StorageError
+from ottla.log.batch_headers import HEAD_BYTES, headers_between
+from ottla.log.derived_sums import FileSum, SegmentSum, sum_of
 from ottla.log.disk import TEMPORARY, Buffer, Disk, Entry, File, join
 from ottla.log.flush_mark import FlushMark
 from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY, Index
+from ottla.log.index_builder import IndexBuilder
 from ottla.log.names import DELETED, INDEX, LOG, TIME_INDEX, TXN_INDEX, file_name
 from ottla.log.transaction_index import TransactionIndex
-from ottla.wire import BATCH_OVERHEAD, LENGTH_END, BatchHeader, read_batch_header
+from ottla.wire import BATCH_OVERHEAD, LENGTH_END, BatchHeader
 
-__all__ = ["BatchAt", "Cut", "IndexBuilder", "Segment", "headers_between"]
+__all__ = ["BatchAt", "Cut", "Segment"]
 
 RECENT_MAX: Final = 128
 """Batches whose positions are kept: enough for a reader that follows the end, 4 KiB at most."""
 RELATIVE_OFFSET_MAX: Final = 0x7FFFFFFF
 POSITION_MAX: Final = 0x7FFFFFFF
 """Offsets and positions in an index are 32-bit."""
-HEAD_BYTES: Final = 4096
-"""Bytes read at once while looking for a batch: a stretch between two index entries."""
+MENDED_INTERVAL: Final = 4096
+"""Bytes between the entries of an index that is built again, as Kafka's `index.interval.bytes` has it."""
 _HEAD: Final = Struct(">qi11xi")
 _HEAD_END: Final = 27
 
@@ -66,6 +69,7 @@ class Segment:
     __slots__ = (
         "_disk",
         "_first_timestamp",
+        "_is_unsound",
         "_recent_offsets",
         "_recent_positions",
         "base_offset",
@@ -79,6 +83,7 @@ class Segment:
         "offset_index",
         "overhangs",
         "size",
+        "sum",
         "time_index",
         "transactions",
     )
@@ -105,6 +110,11 @@ class Segment:
         self.offset_index = Index(disk, join(folder, names[INDEX]), OFFSET_ENTRY, found.get(INDEX, 0))
         self.time_index = Index(disk, join(folder, names[TIME_INDEX]), TIME_ENTRY, found.get(TIME_INDEX, 0))
         self.transactions = TransactionIndex(disk, join(folder, names[TXN_INDEX]), found.get(TXN_INDEX, 0))
+        self.transactions.is_doubtful = TXN_INDEX in found
+        self.sum: SegmentSum | None = None
+        """What the files held when they were known to be right; of the segment as it is where its size is the same."""
+        self._is_unsound = False
+        """True where the headers do not lead through the segment, so that no index can be made of them."""
         self.created_ms = created_ms
         entry = sizes.get(names[LOG])
         self.modified_ms = entry.modified_ms if entry else created_ms
@@ -138,6 +148,7 @@ class Segment:
         segment = cls(disk, folder, base_offset, {}, now_ms, file)
         segment.offset_index.create()
         segment.time_index.create()
+        segment.vouch()
         return segment
 
     @classmethod
@@ -272,6 +283,15 @@ class Segment:
 
     def cut_at(self, offset: int) -> Cut:
         """Return what is left where everything goes from the first batch with records at `offset` or after; cuts nothing."""
+        self._last_time()
+        try:
+            return self._cut_at(offset)
+        except CorruptionError:
+            if not self.mend():
+                raise
+            return self._cut_at(offset)
+
+    def _cut_at(self, offset: int) -> Cut:
         found = self.locate(offset)
         position = self.size if found is None else found.position
         relative = max(offset - self.base_offset, 0)
@@ -295,6 +315,7 @@ class Segment:
         self.time_index.cut(cut.time_entries)
         self.transactions.cut(cut.end_offset)
         self.overhangs = True
+        self.sum = None
         self.size = cut.position
         self.max_timestamp, self.max_timestamp_offset = cut.max_timestamp, cut.max_timestamp_offset
         self._recent_offsets = self._recent_positions = None
@@ -335,21 +356,24 @@ class Segment:
             if at == len(offsets):
                 return None
             return BatchAt(positions[at], positions[at + 1] if at + 1 < len(positions) else self.size)
-        entry = self.offset_index.floor(offset - self.base_offset)
-        if entry is not None:
-            # the entry is of the batch that ends at the offset, or before it
-            behind = self.offset_index.above(entry[0]) if self.base_offset + entry[0] < offset else None
-            if behind is not None and behind[1] - entry[1] > HEAD_BYTES:
-                found = self._at_entry(behind, offset, self.base_offset + entry[0])
-                if found is not None:
-                    return found
-            try:
-                return self._step_to(offset, entry[1], self.base_offset + entry[0])
-            except (
-                CorruptionError
-            ):  # a wrong entry costs time; where the batches themselves are wrong, the walk below says so
-                pass
+        try:
+            entry = self.offset_index.floor(offset - self.base_offset)
+            if entry is not None:
+                return self._locate_from(entry, offset)
+        except CorruptionError:
+            if self.mend() and (entry := self.offset_index.floor(offset - self.base_offset)) is not None:
+                return self._locate_from(entry, offset)
+        # without an index it costs time; where the batches themselves are wrong, this says so
         return self._step_to(offset, 0)
+
+    def _locate_from(self, entry: tuple[int, int], offset: int) -> BatchAt | None:
+        """As `locate`, from an entry on: of the batch that ends at the offset, or before it."""
+        behind = self.offset_index.above(entry[0]) if self.base_offset + entry[0] < offset else None
+        if behind is not None and behind[1] - entry[1] > HEAD_BYTES and entry[1] >= 0:
+            found = self._at_entry(behind, offset, self.base_offset + entry[0])
+            if found is not None:
+                return found
+        return self._step_to(offset, entry[1], self.base_offset + entry[0])
 
     def _at_entry(self, entry: tuple[int, int], offset: int, before: int) -> BatchAt | None:
         """Return the batch of an index entry where it has this offset, and the batch of the entry before ends at `before`.
@@ -386,7 +410,14 @@ class Segment:
         offsets, positions = self._recent_offsets, self._recent_positions
         if offsets and positions and position > positions[0]:
             return offsets[bisect_left(positions, position) - 1] + 1
-        at = self.offset_index.count_below(position, field=1)
+        if not self.offset_index.is_proven:
+            return -1
+        try:
+            at = self.offset_index.count_below(position, field=1)
+        except CorruptionError:
+            if not self.mend():
+                return -1
+            at = self.offset_index.count_below(position, field=1)
         return self.base_offset + self.offset_index.entry(at)[0] if at < len(self.offset_index) else -1
 
     def _heads(self, position: int) -> Iterator[tuple[int, int, int]]:
@@ -419,24 +450,60 @@ class Segment:
 
     def position_of_time(self, timestamp: int) -> int:
         """Return a position at or before the first batch whose largest timestamp is this one or later."""
-        entry = self.time_index.floor(timestamp - 1)
+        self._last_time()
+        try:
+            entry = self.time_index.floor(timestamp - 1)
+            is_right = entry is None or self.time_index.is_proven or self._is_time(entry)
+        except CorruptionError:
+            is_right = False
+        if not is_right:
+            entry = self.time_index.floor(timestamp - 1) if self.mend() else None
         found = self.locate(self.base_offset + entry[1]) if entry is not None else None
         return 0 if found is None else found.position
+
+    def _is_time(self, entry: tuple[int, int]) -> bool:
+        """Return whether an entry of the time index, of which no sum is known, is of a batch that is here."""
+        if not 0 <= entry[1] <= RELATIVE_OFFSET_MAX:
+            return False
+        offset = self.base_offset + entry[1]
+        for header, _ in self.headers_from(offset):
+            return header.base_offset <= offset and header.max_timestamp == entry[0]
+        return False
+
+    def _last_time(self) -> tuple[int, int] | None:
+        """Return the time index's last entry, of an index that is built again where that is wrong."""
+        known = self.sum
+        if known is not None and known.size == self.size and self._recent_offsets is None:
+            is_timed = known.max_timestamp >= 0
+            return (known.max_timestamp, known.max_timestamp_offset - self.base_offset) if is_timed else None
+        try:
+            last = self.time_index.last()
+            if last is None or self.time_index.is_proven or self._is_time(last):
+                return last
+        except CorruptionError:
+            pass
+        return self.time_index.last() if self.mend() else None
 
     def load_end(self) -> int:
         """Return the offset after the last batch, from the index's last entry on; notes the largest timestamp too.
 
         Raises CorruptionError where the bytes from there on are not batches to the end.
         """
+        self.offset_index.check()
+        self.time_index.check()
         entry = self.offset_index.last()
         position = entry[1] if entry else 0
-        if entry is not None and position >= self.size:
+        if entry is not None and not (0 <= position < self.size and entry[0] >= 0):
             raise self.corrupt(position)
         last = self.time_index.last()
+        if last is not None and not (self.time_index.is_proven or self._is_time(last)):
+            raise CorruptionError(f"{self.time_index.path} ends with an entry of no batch", self.time_index.path)
         self.max_timestamp, self.max_timestamp_offset = (last[0], last[1] + self.base_offset) if last else (-1, -1)
         end = self.base_offset
-        for header, _ in headers_between(self.file, position, self.size):
-            if header.base_offset < end:
+        for header, at in headers_between(self.file, position, self.size):
+            if header.base_offset < end or (
+                entry is not None and at == position and header.last_offset > self.base_offset + entry[0]
+            ):
                 raise self.corrupt(position)
             end = header.next_offset
             if header.max_timestamp > self.max_timestamp and header.record_count:
@@ -445,13 +512,92 @@ class Segment:
 
     def largest_timestamp(self) -> int:
         """Return the largest timestamp, or when the file last changed where no record has one."""
-        if self.max_timestamp < 0 and (last := self.time_index.last()) is not None:
+        if self.max_timestamp < 0 and (last := self._last_time()) is not None:
             self.max_timestamp, self.max_timestamp_offset = last[0], last[1] + self.base_offset
         return self.max_timestamp if self.max_timestamp >= 0 else self.modified_ms
 
     def corrupt(self, position: int) -> CorruptionError:
         """Return the error for bytes that are no batch."""
         return CorruptionError(f"{self.file.path}: no whole batch at position {position}")
+
+    # -- what is known of the files
+
+    def trust(self, known: SegmentSum) -> bool:
+        """Believe the index files where they are what they were; False where one has another size, or this is another's."""
+        index, times = self.offset_index, self.time_index
+        if known.size != self.size:
+            return False
+        self.transactions.expect(FileSum(known.transaction_bytes, known.transaction_crc))
+        if (known.index_bytes, known.time_index_bytes) != (
+            len(index) * index.entry_size,
+            len(times) * times.entry_size,
+        ):
+            return False
+        index.expect(known.index_crc)
+        times.expect(known.time_index_crc)
+        self.max_timestamp, self.max_timestamp_offset = known.max_timestamp, known.max_timestamp_offset
+        self.sum = known
+        return True
+
+    def vouch(self) -> None:
+        """Believe the index files as they are: this process has made them."""
+        self.offset_index.is_proven = self.time_index.is_proven = self.transactions.is_proven = True
+        self.transactions.is_doubtful = False
+
+    def summed(self) -> SegmentSum | None:
+        """Return what the files hold of a sealed segment; None where nobody knows whether that is right.
+
+        Raises CorruptionError where it is wrong, and StorageError. May run on a thread.
+        """
+        known, index, times = self.sum, self.offset_index, self.time_index
+        if known is not None and known.size == self.size:
+            return known
+        if not (index.is_proven and times.is_proven and self.transactions.is_proven):
+            return None
+        if not (index.is_written and times.is_written):
+            return None
+        last = times.last()
+        timestamp, offset = (last[0], last[1] + self.base_offset) if last is not None else (-1, -1)
+        sums = sum_of(index.content()), sum_of(times.content()), sum_of(self.transactions.content())
+        self.sum = SegmentSum(self.base_offset, self.size, *sums[0], *sums[1], *sums[2], timestamp, offset)
+        return self.sum
+
+    def mend(self) -> bool:
+        """Build both indexes again from the batches' headers; False where those do not lead to the segment's end.
+
+        Others may read the old ones meanwhile, which are objects of their own.
+        """
+        if self._is_unsound:
+            return False
+        size, builder = self.size, IndexBuilder(self.base_offset, MENDED_INTERVAL)
+        try:
+            for header, position in headers_between(self.file, 0, size):
+                builder.add(header, position)
+        except CorruptionError:
+            self._is_unsound = True
+            return False
+        if size != self.size:  # cut, or appended to, by another thread
+            return False
+        offsets = Index(self._disk, self.offset_index.path, OFFSET_ENTRY, 0)
+        times = Index(self._disk, self.time_index.path, TIME_ENTRY, 0)
+        offsets.mend(builder.offset_entries)
+        times.mend(builder.time_entries())
+        self.offset_index.close()
+        self.time_index.close()
+        self.offset_index, self.time_index = offsets, times
+        self._note_built(builder)
+        return True
+
+    def take_indexes(self, builder: IndexBuilder, *, durable: bool) -> None:
+        """Have these indexes, in the place of what the files hold; raises StorageError."""
+        self.offset_index.replace(builder.offset_entries, durable=durable)
+        self.time_index.replace(builder.time_entries(), durable=durable)
+        self._note_built(builder)
+
+    def _note_built(self, builder: IndexBuilder) -> None:
+        self.max_timestamp, self.max_timestamp_offset = builder.largest
+        self.bytes_since_entry = builder.since
+        self.sum = None
 
     # -- the files
 
@@ -550,66 +696,3 @@ def _discard(disk: Disk, file: File) -> None:
     file.release()
     with suppress(StorageError):
         disk.unlink(file.path)
-
-
-def headers_between(file: File, position: int, end: int) -> Iterator[tuple[BatchHeader, int]]:
-    """Yield (header, position) of the batches between two positions; raises CorruptionError where there is no batch."""
-    block, start = b"", position
-    while position < end:
-        if position - start + BATCH_OVERHEAD > len(block):
-            start = position
-            block = file.pread(position, min(HEAD_BYTES, end - position))
-            if len(block) < BATCH_OVERHEAD:
-                raise CorruptionError(f"{file.path}: no whole batch at position {position}", file.path)
-        try:
-            header = read_batch_header(block, position - start)
-        except KafkaError as error:
-            raise CorruptionError(f"{file.path}: no batch at position {position}: {error}", file.path) from error
-        if position + header.size > end:
-            raise CorruptionError(f"{file.path}: the batch at position {position} is cut off", file.path)
-        yield header, position
-        position += header.size
-
-
-class IndexBuilder:
-    """Both indexes of a segment, made anew from its batches."""
-
-    __slots__ = ("_base", "_interval", "_largest", "_offset_entries", "_since", "_time_entries")
-
-    def __init__(self, base_offset: int, interval: int) -> None:
-        self._base = base_offset
-        self._interval = interval
-        self._largest = (-1, -1)
-        self._since = 0
-        self._offset_entries: list[tuple[int, int]] = []
-        self._time_entries: list[tuple[int, int]] = []
-
-    def add(self, header: BatchHeader, position: int) -> None:
-        """Take the next batch."""
-        last_offset = header.base_offset + header.last_offset_delta
-        if header.max_timestamp > self._largest[0] and header.record_count:  # a time is a record's
-            self._largest = (header.max_timestamp, last_offset)
-        if self._since > self._interval:
-            self._offset_entries.append((last_offset - self._base, position))
-            self._index_time()
-            self._since = 0
-        self._since += header.size
-
-    def install(self, segment: Segment, *, durable: bool) -> None:
-        """Make these the segment's indexes, in the place of what its files hold."""
-        self._index_time()
-        segment.offset_index.replace(self._offset_entries, durable=durable)
-        segment.time_index.replace(self._time_entries, durable=durable)
-        segment.max_timestamp, segment.max_timestamp_offset = self._largest
-        segment.bytes_since_entry = self._since
-
-    def encoded(self) -> tuple[bytes, bytes]:
-        """Return the contents of both files, for a segment that is sealed by this."""
-        self._index_time()
-        offsets = b"".join([OFFSET_ENTRY.pack(*each) for each in self._offset_entries])
-        return offsets, b"".join([TIME_ENTRY.pack(*each) for each in self._time_entries])
-
-    def _index_time(self) -> None:
-        timestamp, offset = self._largest
-        if timestamp >= 0 and (not self._time_entries or timestamp > self._time_entries[-1][0]):
-            self._time_entries.append((timestamp, offset - self._base))

@@ -14,7 +14,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from itertools import pairwise
 
-from ottla.base import Offset, StorageError
+from ottla.base import CorruptionError, Offset, StorageError
+from ottla.log.checkpoints import OFFSET_MAX
+from ottla.log.derived_sums import DERIVED_SUMS_FILE
 from ottla.log.disk import Disk, join
 from ottla.log.flush_mark import FLUSH_MARK_FILE
 from ottla.log.producer_state import ProducerState
@@ -43,6 +45,7 @@ class Segments:
         "folder",
         "folder_changed",
         "generation",
+        "sums_gone",
         "trash",
         "trouble",
         "unsettled",
@@ -67,6 +70,8 @@ class Segments:
         """What kept them from it."""
         self.generation = 0
         """A number that is another one where no promise of before holds any more."""
+        self.sums_gone = False
+        """True where `derived-sums` was removed, so that all of it is to be written anew."""
         self._has_marks = False
         """True where flush marks may name what was cut off since."""
         self._gone: list[Segment] = []
@@ -205,7 +210,8 @@ class Segments:
             gone.pop()
         if self._has_marks:
             self._disk.unlink(join(self.folder, FLUSH_MARK_FILE))
-            self._has_marks = False
+            self._disk.unlink(join(self.folder, DERIVED_SUMS_FILE))
+            self._has_marks, self.sums_gone = False, True
         # before the cut and the new segment: were they back after a power failure, there would be a gap
         self._disk.fsync_dir(self.folder)
         self.all[-1].settle()
@@ -260,12 +266,24 @@ class Segments:
         aborted: list[AbortedTransaction] = []
         for each in range(at, len(self.all)):
             transactions = self.all[each].transactions
+            if transactions.is_doubtful:
+                self.believe(each)
             if transactions:
                 more, is_all = transactions.between(offset, upper_bound)
                 aborted += more
                 if is_all:
                     break
         return aborted
+
+    def believe(self, at: int) -> None:
+        """Look whether a segment's transaction index is what was written; if not, make it again by headers and markers."""
+        segment, following = self.all[at], at + 1 < len(self.all)
+        if not segment.transactions.is_doubtful:
+            return
+        try:
+            segment.transactions.believe(segment.base_offset, self.bases[at + 1] if following else OFFSET_MAX)
+        except CorruptionError:
+            segment.transactions.restore(self._state.aborted_in(self.all[:at], segment))
 
     # -- the files
 

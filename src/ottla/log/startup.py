@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ottla.base import CorruptionError, Millis, Uuid
 from ottla.log.config import LogConfig
+from ottla.log.derived_sums import DERIVED_SUMS_FILE, DerivedSums, read_sums
 from ottla.log.disk import Disk, Entry, join
+from ottla.log.epochs_told import epochs_of
 from ottla.log.identity import Identities, write_topic_id
-from ottla.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs, read_epochs
-from ottla.log.names import INDEX, TIME_INDEX, file_name
+from ottla.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
+from ottla.log.names import INDEX, LOG, TIME_INDEX, base_offset_of, file_name
 from ottla.log.producer_state import ProducerState
 from ottla.log.properties import PARTITION_METADATA_FILE, read_topic_id
 from ottla.log.recovery import Progress, load_segments, recover, tidy
@@ -31,6 +34,8 @@ class Loaded:
     topic_id: Uuid | None
     is_new: bool
     recovery: RecoveryReport | None
+    notes: tuple[str, ...] = ()
+    """What is missing after a clean end, a line each."""
 
 
 def load_or_recover(
@@ -73,7 +78,10 @@ def load_or_recover(
     except CorruptionError:
         if report is not None:
             raise
-    return load(disk, folder, config, log_start_offset, now_ms, topic_id, recovered=recover_now())
+    notes = _missing(disk.scan(folder), read_sums(disk, folder))  # before a recovery, which takes the log as it is
+    found = load(disk, folder, config, log_start_offset, now_ms, topic_id, recovered=recover_now())
+    found.notes = notes
+    return found
 
 
 def load(
@@ -91,10 +99,18 @@ def load(
     Where it was just recovered, the last segment's batches are taken in again for what they tell of their producers.
     """
     entries = tidy(disk, folder)
+    sums = read_sums(disk, folder) if DERIVED_SUMS_FILE in entries else DerivedSums()
+    if recovered is None and log_start_offset > sums.ends[1] >= 0:  # no log begins behind its end: a wrong checkpoint
+        log_start_offset = sums.ends[0]
     segments = load_segments(disk, folder, entries, log_start_offset, now_ms)
     for segment in segments:
         _check_index_files(segment, entries)
+        known = sums.segments.get(segment.base_offset)
+        if known is not None and known.size == segment.size and not segment.trust(known) and recovered is None:
+            raise CorruptionError(f"{segment.offset_index.path} or its .timeindex is not as long as it was")
+    notes = _missing(entries.values(), sums) if recovered is None else ()
     state = ProducerState(disk, folder, config.producer_id_expiration_ms, entries)
+    state.know(sums)
     start = max(log_start_offset, segments[0].base_offset if segments else 0)
     end = segments[-1].load_end() if segments else start
     if end < start:  # the records between were deleted, and what had replaced them did not survive
@@ -106,7 +122,7 @@ def load(
         end = start
         room = config.segment_bytes if config.preallocate else 0
         segments = [Segment.create(disk, folder, start, now_ms, preallocate=room)]
-    had_snapshots = bool(state.offsets)
+    had_snapshots = bool(state.offsets) or (sums.is_there and bool(segments[0].size))
     state.keep_only([each.base_offset for each in segments])
     if had_snapshots:
         newest = (
@@ -119,13 +135,26 @@ def load(
     is_new = recovered is not None or PARTITION_METADATA_FILE not in entries or read_topic_id(disk, folder) is None
     return Loaded(
         segments,
-        _epochs(disk, folder, entries, start, end, recovered),
+        _epochs(disk, folder, segments, sums, start, end, recovered),
         state,
         start,
         end,
         _topic_id(disk, folder, entries, topic_id),
         is_new=is_new,
         recovery=recovered,
+        notes=notes,
+    )
+
+
+def _missing(entries: Iterable[Entry], sums: DerivedSums) -> tuple[str, ...]:
+    """Return a line where a log is shorter than a clean end left it, or a segment of it is not there."""
+    found = [(parsed, each.size) for each in entries if (parsed := base_offset_of(each.name)) is not None]
+    sizes = {base: size for (base, suffix), size in found if suffix == LOG}
+    return tuple(
+        f"{file_name(base, LOG)} has {sizes.get(base, 0)} bytes, and had {known.size} when the log was closed: "
+        "records are missing; bring the file back from a copy, or let another replica lead"
+        for base, known in sorted(sums.segments.items())
+        if sizes.get(base, 0) < known.size and base >= min(sizes, default=0)
     )
 
 
@@ -146,7 +175,7 @@ def _begin(
         segment = Segment.first(disk, folder, start, now_ms)
     state = ProducerState(disk, folder, config.producer_id_expiration_ms, ())
     state.producers.clear(start)
-    epochs = _epochs(disk, folder, {}, start, start, None)
+    epochs = _epochs(disk, folder, (), DerivedSums(), start, start, None)
     if topic_id is not None:
         identities.give(folder, topic_id)
     return Loaded([segment], epochs, state, start, start, topic_id, is_new=True, recovery=None)
@@ -160,12 +189,21 @@ def _check_index_files(segment: Segment, entries: dict[str, Entry]) -> None:
 
 
 def _epochs(
-    disk: Disk, folder: str, entries: dict[str, Entry], start: int, end: int, recovered: RecoveryReport | None
+    disk: Disk,
+    folder: str,
+    segments: Sequence[Segment],
+    sums: DerivedSums,
+    start: int,
+    end: int,
+    recovered: RecoveryReport | None,
 ) -> LeaderEpochs:
-    found = LEADER_EPOCH_FILE in entries and recovered is None
-    epochs = read_epochs(disk, join(folder, LEADER_EPOCH_FILE)) if found else LeaderEpochs()
+    known = sums.files.get(LEADER_EPOCH_FILE)
     if recovered is not None:
-        epochs = LeaderEpochs(recovered.leader_epochs)
+        epochs, found = LeaderEpochs(recovered.leader_epochs), False
+    elif segments:
+        epochs, found = epochs_of(disk, folder, segments, known)
+    else:
+        epochs, found = LeaderEpochs(), False
     epochs.truncate_from_end(end)
     epochs.truncate_from_start(start)
     epochs.log_end_offset = end  # type: ignore[assignment]

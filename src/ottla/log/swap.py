@@ -55,6 +55,7 @@ class Swap:
             entries[name] = Entry(name, size, False, old[-1].modified_ms)
         self.new = Segment(disk, folder, group.bases[0], entries, now_ms, disk.open(paths[0] + CLEANED))
         self.new.file.path = paths[0]
+        self.new.vouch()
 
     def begin(self) -> None:
         """Promise it to the next start, whole or not at all; raises StorageError."""

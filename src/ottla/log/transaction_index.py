@@ -20,6 +20,7 @@ from contextlib import suppress
 from struct import Struct
 
 from ottla.base import CorruptionError, MissingFileError, Offset, ProducerId, StorageError
+from ottla.log.derived_sums import FileSum, sum_of
 from ottla.log.disk import Disk, replace_file
 from ottla.log.types import AbortedTransaction
 
@@ -35,7 +36,17 @@ class TransactionIndex:
     segment is sealed at the latest; after a crash recovery builds the file again.
     """
 
-    __slots__ = ("_aborted", "_disk", "_is_stale", "_pending", "_written", "path")
+    __slots__ = (
+        "_aborted",
+        "_disk",
+        "_expected",
+        "_is_stale",
+        "_pending",
+        "_written",
+        "is_doubtful",
+        "is_proven",
+        "path",
+    )
 
     def __init__(self, disk: Disk, path: str, size: int) -> None:
         self.path = path
@@ -47,6 +58,52 @@ class TransactionIndex:
         """Entries that the file has not got yet."""
         self._is_stale = False
         """True where the file has entries that were cut."""
+        self._expected: FileSum | None = None
+        """What the file was when it was known to be right; whatever was appended since lies behind that."""
+        self.is_doubtful = bool(size)
+        """True until `believe` has looked at what a start found."""
+        self.is_proven = False
+        """True where this process wrote the file, or its sum is known."""
+
+    def expect(self, expected: FileSum) -> None:
+        """Believe the file, if there has to be one, only if this is its sum."""
+        self._expected = expected
+        self.is_doubtful = self.is_doubtful or expected.size > 0
+        self.is_proven = True
+
+    def believe(self, base_offset: int, end_offset: int) -> None:
+        """Read what a start found, of a segment with these ends; raises CorruptionError where it is wrong, and StorageError.
+
+        Without a sum every entry must at least be possible there, and an empty file is not: the first entry makes it.
+        """
+        data, expected = self._disk.read(self.path) or b"", self._expected
+        if expected is not None and sum_of(data[: expected.size]) != expected:
+            raise CorruptionError(f"{self.path} does not hold what was written to it", self.path)
+        found = read_transactions(data[: self._written * TRANSACTION_ENTRY.size], self.path)
+        if expected is None and not (found and _are_possible(found, base_offset, end_offset)):
+            raise CorruptionError(f"{self.path} holds no aborted transactions of its segment", self.path)
+        if len(found) != self._written:
+            raise CorruptionError(f"{self.path}: {self._written} aborted transactions were there", self.path)
+        self._aborted = [*found, *self._pending]
+        self.is_doubtful = False
+
+    def content(self) -> bytes:
+        """Return the file; raises CorruptionError where it is not what is known to be there, and StorageError."""
+        data = self._disk.read(self.path) if self._written else b""
+        entries = self._written if self._aborted is None else len(self._aborted)
+        found = b"" if data is None else data
+        wanted = self._expected is None or sum_of(found[: self._expected.size]) == self._expected
+        if self._is_stale or self._pending or len(found) != entries * TRANSACTION_ENTRY.size or not wanted:
+            raise CorruptionError(f"{self.path} does not hold what was written to it", self.path)
+        return found
+
+    def restore(self, entries: list[AbortedTransaction]) -> None:
+        """Go on with what the log says; the file follows now, or with the next `write` where there is no room for it."""
+        self._aborted, self._is_stale = list(entries), True
+        self._pending.clear()
+        self._expected, self.is_doubtful, self.is_proven = None, False, True
+        with suppress(StorageError):
+            self.write()
 
     @property
     def aborted(self) -> list[AbortedTransaction]:
@@ -95,7 +152,7 @@ class TransactionIndex:
         """Forget the transactions whose marker lies at `end_offset` or after it; `aborted` was read before."""
         kept = [each for each in self.aborted if each.last_offset < end_offset]
         if len(kept) < len(self.aborted):
-            self._aborted, self._is_stale = kept, True
+            self._aborted, self._is_stale, self._expected = kept, True, None
 
     def replace(self, entries: list[AbortedTransaction]) -> None:
         """Make these the whole content; no file where there are none."""
@@ -105,6 +162,7 @@ class TransactionIndex:
             self._disk.unlink(self.path)
         self._aborted = list(entries)
         self._written, self._is_stale = len(entries), False
+        self._expected, self.is_doubtful, self.is_proven = None, False, True
         self._pending.clear()
 
     def sync(self) -> None:
@@ -137,6 +195,18 @@ class TransactionIndex:
 
 def _last_offset(entry: AbortedTransaction) -> int:
     return entry.last_offset
+
+
+def _are_possible(entries: list[AbortedTransaction], base_offset: int, end_offset: int) -> bool:
+    before = base_offset - 1
+    for each in entries:
+        is_within = before < each.last_offset < end_offset and each.producer_id >= 0
+        if not is_within or not 0 <= each.first_offset < each.last_offset:
+            return False
+        if not 0 <= each.last_stable_offset <= each.last_offset + 1:
+            return False
+        before = each.last_offset
+    return True
 
 
 def encode_transactions(entries: Iterable[AbortedTransaction]) -> bytes:

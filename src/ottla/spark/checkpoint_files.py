@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
-from uuid import uuid4
 
+from ottla.config import write_whole
 from ottla.spark.private_api.hadoop import HadoopFileSystem
 
 if TYPE_CHECKING:
@@ -48,13 +48,7 @@ class LocalFiles:
         """Make or replace a file by a rename; of two who do so at once, each has a file of its own until then."""
         there = Path(path)
         there.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = there.with_name(f"{there.name}.{uuid4().hex}.new")
-        try:
-            new.write_text(text)
-            new.replace(there)
-        except BaseException:
-            new.unlink(missing_ok=True)
-            raise
+        write_whole(there, [text.encode()], mode=0o666)
 
     def remove(self, path: str) -> bool:
         """Remove a folder with all that is in it."""

@@ -81,6 +81,7 @@ from ottla.wire.message import (
     Message,
 )
 from ottla.wire.records import (
+    AT_ONCE_MAX,
     BATCH_OVERHEAD,
     LENGTH_END,
     MAGIC,
@@ -102,12 +103,14 @@ from ottla.wire.records import (
     admit_batch,
     batch_size_at,
     batch_times,
+    batch_too_large,
     build_batch,
     control_record,
     control_type,
     crc_is_valid,
     encode_batch,
     end_transaction_marker,
+    has_many_records,
     iter_batch_records,
     iter_batches,
     iter_records,
@@ -154,6 +157,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "APIS",
+    "AT_ONCE_MAX",
     "BATCH_OVERHEAD",
     "COORDINATOR_TOPICS",
     "DECOMPRESSED_BYTES_MAX",
@@ -210,6 +214,7 @@ __all__ = [
     "admit_batch",
     "batch_size_at",
     "batch_times",
+    "batch_too_large",
     "beginning_end",
     "build_batch",
     "build_mode",
@@ -234,6 +239,7 @@ __all__ = [
     "end_transaction_marker",
     "fetch_offset_at",
     "frame_records",
+    "has_many_records",
     "hash_keys",
     "iter_batch_records",
     "iter_batches",

@@ -36,7 +36,15 @@ from ottla.wire.compression import Codec
 from ottla.wire.record_reader import iter_batch_records, records_payload
 from ottla.wire.record_walk import invalid, walk_records
 
-__all__ = ["BatchRules", "RecordsRefused", "admit_batch", "validate_batches"]
+__all__ = [
+    "AT_ONCE_MAX",
+    "BatchRules",
+    "RecordsRefused",
+    "admit_batch",
+    "batch_too_large",
+    "has_many_records",
+    "validate_batches",
+]
 
 CLIENT_ATTRIBUTES: Final = Attributes.CODEC | Attributes.TRANSACTIONAL
 ZSTD: Final = int(Codec.ZSTD)
@@ -44,6 +52,13 @@ UNBOUNDED_MS: Final = 0x7FFFFFFFFFFFFFFF
 ADMITTED_BYTES_MAX: Final = 64 * 1024 * 1024
 """What a client's compressed batch may become where its records are walked: bounds the time on the event loop."""
 
+AT_ONCE_MAX: Final = 32_768
+"""Records of a batch that are walked on the event loop: a megabyte of empty ones, compressed, may be nine million."""
+NAMED_MAX: Final = 1000
+"""Records that a refusal names one by one."""
+BYTES_MAX: Final = 0x7FFFFFFF
+COUNT_AT: Final = BATCH_OVERHEAD - 4
+"""Where a batch says how many records it has."""
 RECORD_BYTES_MIN: Final = 7
 """The smallest record: length, attributes, two deltas, key, value and header count of one byte each."""
 
@@ -70,6 +85,12 @@ class BatchRules:
     walk: bool = False
     """Check every record, also where no rule above depends on it."""
     decompressed_bytes_max: int = ADMITTED_BYTES_MAX
+    batch_bytes_max: int = BYTES_MAX
+    """`max.message.bytes`: what is larger is refused before anything else is done with it, as in Kafka."""
+    records_max: int = BYTES_MAX
+    """A batch with more records is to be looked into elsewhere: here it is refused, to be sent again."""
+    log_name: str = "the partition"
+    """Where a refusal says that the batch was to go."""
     needs_walk: bool = field(init=False)
     """True where records have to be looked at one by one."""
 
@@ -102,7 +123,11 @@ def admit_batch(buf: WritableBuffer, rules: BatchRules, now_ms: int) -> BatchHea
     Returns its header as it then is. The codes are Kafka's: CORRUPT_MESSAGE (size, checksum), INVALID_RECORD (what no
     sound client sends), INVALID_TIMESTAMP, UNSUPPORTED_COMPRESSION_TYPE.
     """
+    if len(buf) > rules.batch_bytes_max:
+        raise batch_too_large(rules.log_name, len(buf), rules.batch_bytes_max)
     header = _sound_header(buf if isinstance(buf, memoryview) else memoryview(buf))
+    if header.record_count > rules.records_max:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if rules.needs_walk:
         max_timestamp = _check_records(buf, header, rules, now_ms)
         if max_timestamp != header.max_timestamp and not rules.log_append_time:
@@ -117,6 +142,20 @@ def admit_batch(buf: WritableBuffer, rules: BatchRules, now_ms: int) -> BatchHea
         stamp_log_append_time(buf, 0, now_ms)
         return read_batch_header(buf)
     return header
+
+
+def batch_too_large(name: str, size: int, limit: int) -> KafkaError:
+    """Return the error for a batch above the partition's `max.message.bytes`, in Kafka's words."""
+    return KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"The record batch size in the append to {name} is {size} bytes which exceeds the maximum configured value "
+        f"of {limit}.",
+    )
+
+
+def has_many_records(records: Buffer) -> bool:
+    """Return whether a batch says that it has so many records that they should not be walked on the event loop."""
+    return len(records) >= BATCH_OVERHEAD and int.from_bytes(records[COUNT_AT:BATCH_OVERHEAD], "big") > AT_ONCE_MAX
 
 
 def _check_count(buf: Buffer, header: BatchHeader, rules: BatchRules) -> None:
@@ -222,15 +261,19 @@ def _check_records(buf: Buffer, header: BatchHeader, rules: BatchRules, now_ms: 
 def _refuse_records(buf: Buffer, header: BatchHeader, rules: BatchRules, now_ms: int) -> None:
     """Raise with every record that breaks a rule named; returns where none does (records without a timestamp may)."""
     errors: list[tuple[int, str]] = []
-    bad_time = False
+    bad_time, count = False, 0
     earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
     for index, record in enumerate(iter_batch_records(buf, 0, header, limit=rules.decompressed_bytes_max)):
         if rules.require_keys and record.key is None:
-            errors.append((index, "Compacted topic cannot accept message without key"))
+            count += 1
+            if count <= NAMED_MAX:
+                errors.append((index, "Compacted topic cannot accept message without key"))
         elif rules.log_append_time or record.timestamp == NO_TIMESTAMP or earliest <= record.timestamp <= latest:
             continue
         else:
-            bad_time = True
+            bad_time, count = True, count + 1
+            if count > NAMED_MAX:
+                continue
             reason = f"Timestamp {record.timestamp} of message with offset {index} is out of range. "
             errors.append((index, reason + f"The timestamp should be within [{earliest}, {latest}]"))
     if bad_time:
@@ -238,5 +281,5 @@ def _refuse_records(buf: Buffer, header: BatchHeader, rules: BatchRules, now_ms:
         raise RecordsRefused(ErrorCode.INVALID_TIMESTAMP, message, tuple(errors))
     if errors:
         shown = "; ".join(reason for _, reason in errors[:3])
-        message = f"One or more records have been rejected due to {len(errors)} record errors in total, at most three: "
+        message = f"One or more records have been rejected due to {count} record errors in total, at most three: "
         raise RecordsRefused(ErrorCode.INVALID_RECORD, message + shown, tuple(errors))

@@ -31,7 +31,15 @@ from ottla.wire.batch_builder import (
     recompress_batch,
     varint,
 )
-from ottla.wire.batch_validation import BatchRules, RecordsRefused, admit_batch, validate_batches
+from ottla.wire.batch_validation import (
+    AT_ONCE_MAX,
+    BatchRules,
+    RecordsRefused,
+    admit_batch,
+    batch_too_large,
+    has_many_records,
+    validate_batches,
+)
 from ottla.wire.legacy_records import LegacyMessage, read_legacy_entry, read_legacy_message
 from ottla.wire.record_reader import (
     Header,
@@ -46,6 +54,7 @@ from ottla.wire.record_spans import RecordSpan, record_spans
 from ottla.wire.record_walk import read_varlong, walk_records
 
 __all__ = [
+    "AT_ONCE_MAX",
     "BATCH_OVERHEAD",
     "LENGTH_END",
     "MAGIC",
@@ -67,12 +76,14 @@ __all__ = [
     "admit_batch",
     "batch_size_at",
     "batch_times",
+    "batch_too_large",
     "build_batch",
     "control_record",
     "control_type",
     "crc_is_valid",
     "encode_batch",
     "end_transaction_marker",
+    "has_many_records",
     "iter_batch_records",
     "iter_batches",
     "iter_records",

@@ -30,7 +30,7 @@ async def alter_configs(context: RequestContext[ControllerParts], request: Alter
     """Replace each resource's values by itself, but for this broker's stores where it cannot use them."""
     results: list[AlterConfigsResourceResponse] = []
     stored: list[AlterConfigsResource] = []
-    pauses = Pauses()
+    pauses = Pauses(context)
     own = own_named_once(context, request)
     for resource in request.resources:
         await pauses.step()
@@ -47,6 +47,7 @@ async def alter_configs(context: RequestContext[ControllerParts], request: Alter
             results.append(_result(resource, error))
         else:
             stored.append(resource)
+    pauses.charge()
     if stored or not results:
         results += (await from_controller(STORED, context, request.replace(resources=stored))).responses
     return AlterConfigsResponse(responses=results)
@@ -57,7 +58,7 @@ async def _alter_stored(context: RequestContext[ControllerParts], request: Alter
     services = context.services
     results: list[AlterConfigsResourceResponse] = []
     stored: list[AlterConfigsResource] = []
-    pauses = Pauses()
+    pauses = Pauses(context)
     for resource in request.resources:
         await pauses.step()
         if not may_alter(context, resource.resource_type, resource.resource_name):
@@ -67,6 +68,7 @@ async def _alter_stored(context: RequestContext[ControllerParts], request: Alter
             results.append(_result(resource, refused))
         else:
             stored.append(resource)
+    pauses.charge()
     wanted = request.replace(resources=stored)
 
     def decision(image: Image) -> decide.Decision[list[decide.AlteredConfig]]:

@@ -22,11 +22,12 @@ async def create_topics(context: RequestContext[ControllerParts], request: Creat
     services = context.services
     everywhere = context.would_allow(Operation.CREATE, Resource.CLUSTER)
     allowed = set()
-    pauses = Pauses()
+    pauses = Pauses(context)
     for each in request.topics:
         await pauses.step()
         if everywhere or context.allows(Operation.CREATE, Resource.TOPIC, each.name):
             allowed.add(each.name)
+    pauses.charge()
     permitted = request.replace(topics=[each for each in request.topics if each.name in allowed])
 
     quota = mutation_quota(context, strict_from=STRICT_FROM)

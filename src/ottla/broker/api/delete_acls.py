@@ -25,7 +25,7 @@ async def delete_acls(context: RequestContext[ControllerParts], request: DeleteA
     """Remove what is found, and answer once that is committed."""
     check_has_acls(context, "No Authorizer is configured.")
     filters = [asked_filter(each) for each in request.filters]
-    found = await in_slices(decide.find_acls(context.services.image.acls, filters))
+    found = await in_slices(context, decide.find_acls(context.services.image.acls, filters))
 
     def decision(image: Image) -> decide.Decision[list[decide.RemovedAcls]]:
         return decide.delete_acls(image, filters, found)

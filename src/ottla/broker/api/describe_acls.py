@@ -28,7 +28,7 @@ DESCRIBED = 100
 async def describe_acls(context: RequestContext[ImageParts], request: DescribeAclsRequest) -> DescribeAclsResponse:
     """Answer with what is committed, by resource pattern."""
     check_has_acls(context, "No Authorizer is configured on the broker")
-    return await in_slices(_answer(context.services.image, asked_filter(request)))
+    return await in_slices(context, _answer(context.services.image, asked_filter(request)))
 
 
 def _answer(image: Image, wanted: AclFilter) -> Generator[None, None, DescribeAclsResponse]:

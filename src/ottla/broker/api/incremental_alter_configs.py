@@ -46,7 +46,7 @@ async def incremental_alter_configs(
     """Change each resource by itself, and answer once that is committed; loggers change here and at once."""
     results: list[AlterConfigsResourceResponse] = []
     stored: list[AlterConfigsResource] = []
-    pauses = Pauses()
+    pauses = Pauses(context)
     own = own_named_once(context, request)
     for resource in request.resources:
         await pauses.step()
@@ -60,6 +60,7 @@ async def incremental_alter_configs(
             results.append(_result(resource, error))
         else:
             stored.append(resource)
+    pauses.charge()
     if stored or not results:
         answer = await from_controller(STORED, context, request.replace(resources=stored))
         results += answer.responses

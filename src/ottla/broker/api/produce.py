@@ -13,7 +13,6 @@ that the client need not ask for metadata (KIP-951).
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Mapping
 from typing import Final, NamedTuple
@@ -25,16 +24,18 @@ from ottla.broker.parts import ProduceParts
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.broker.replicas.produce_answer import Appended, acknowledged, tell_leader
 from ottla.broker.replicas.quick_produce import QuickProduce
-from ottla.broker.replicas.recompression import recompressed
+from ottla.broker.replicas.recompression import recompressed, walked
 from ottla.broker.replicas.verification import Verification
 from ottla.broker.requests.answers import Answer, Deferred, Encoded, Reply, reply_of
 from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.broker.requests.refusals import not_allowed
+from ottla.broker.requests.slices import Pauses
 from ottla.security import Needs, Operation, Resource
 from ottla.wire import (
     BATCH_OVERHEAD,
     Attributes,
     BatchHeader,
+    BatchRules,
     Codec,
     Message,
     Produce,
@@ -43,6 +44,8 @@ from ottla.wire import (
     ProducePartition,
     ProduceTopic,
     RecordsRefused,
+    batch_too_large,
+    has_many_records,
     read_batch_header,
     read_produce_request,
 )
@@ -72,9 +75,12 @@ PARTITIONS_PER_STEP: Final = 64
 _Known = Mapping[TopicPartition, Admission]
 """Partitions of which it is known before the append why there is none, or with what of a transaction there is."""
 _NOTHING_KNOWN: _Known = {}
-_Unsound = Mapping[int, KafkaError]
-"""Batches that could not be recompressed, by the identity of their `ProducePartition`: a partition may be named twice."""
-_ALL_SOUND: _Unsound = {}
+_Checked = Mapping[int, KafkaError | None]
+"""What came of batches that were looked into elsewhere: None for those that are sound.
+
+By the identity of their `ProducePartition`, since a partition may be named twice.
+"""
+_NONE_CHECKED: _Checked = {}
 
 
 def produce(context: RequestContext[ProduceParts], request: Produce) -> Answer:
@@ -87,41 +93,39 @@ def produce(context: RequestContext[ProduceParts], request: Produce) -> Answer:
 
 
 def _produce_any(context: RequestContext[ProduceParts], request: Produce, known: _Known) -> Answer:
-    if context.services.partitions.any_recompresses and _to_recompress(context, request):
-        return _produce_recompressed(context, request, known)
+    if (context.services.partitions.any_recompresses or _has_long_batches(request)) and _to_check(context, request):
+        return _produce_checked(context, request, known)
     if _is_long(request):
         return _produce_in_slices(context, request, known)
     return _produce(context, request, known)
 
 
 def _produce(
-    context: RequestContext[ProduceParts], request: Produce, known: _Known, unsound: _Unsound = _ALL_SOUND
+    context: RequestContext[ProduceParts], request: Produce, known: _Known, checked: _Checked = _NONE_CHECKED
 ) -> Encoded | Deferred[Encoded] | None:
     appended: list[Appended] = []
-    responses = [_append_topic(context, request, topic, appended, known, unsound) for topic in request.topic_data]
+    responses = [_append_topic(context, request, topic, appended, known, checked) for topic in request.topic_data]
     return _answered(context, request, responses, appended)
 
 
 async def _produce_in_slices(
-    context: RequestContext[ProduceParts], request: Produce, known: _Known, unsound: _Unsound = _ALL_SOUND
+    context: RequestContext[ProduceParts], request: Produce, known: _Known, checked: _Checked = _NONE_CHECKED
 ) -> Reply:
     """The same for many partitions, between which others have their turn; each succeeds or fails by itself."""
     appended: list[Appended] = []
     responses = []
-    since_pause = 0
+    pauses = Pauses(context, steps=PARTITIONS_PER_STEP)
     for topic in request.topic_data:
         answers: list[ProducedPartition] = []
         responses.append(ProducedTopic(topic.name, topic.topic_id, answers))
         for start in range(0, len(topic.partition_data) or 1, PARTITIONS_PER_STEP):
             some = topic.partition_data[start : start + PARTITIONS_PER_STEP]
             asked = ProduceTopic(topic.name, topic.topic_id, some)
-            part = _append_topic(context, request, asked, appended, known, unsound)
+            part = _append_topic(context, request, asked, appended, known, checked)
             responses[-1].name = part.name
             answers += part.partition_responses
-            since_pause += len(some) + 1  # a topic is work, too
-            if since_pause >= PARTITIONS_PER_STEP:
-                await asyncio.sleep(0)
-                since_pause = 0
+            await pauses.step(len(some) + 1)  # a topic is work, too
+    pauses.charge()
     return await reply_of(_answered(context, request, responses, appended))
 
 
@@ -171,7 +175,7 @@ def _append_topic(
     topic: ProduceTopic,
     appended: list[Appended],
     known: _Known,
-    unsound: _Unsound,
+    checked: _Checked,
 ) -> ProducedTopic:
     """Append to every partition of a topic, each by itself, and note which were."""
     services = context.services
@@ -185,15 +189,16 @@ def _append_topic(
                 raise refusal
             partition = partitions.writable(name, data.index)
             verification = _admission(known, partition) if known else None
-            if unsound and id(data) in unsound:
-                raise unsound[id(data)]
+            is_checked = id(data) in checked
+            if is_checked and (unsound := checked[id(data)]) is not None:
+                raise unsound
             if data.records is None:
                 raise KafkaError(ErrorCode.INVALID_RECORD, "Produce requests must have exactly one record batch")
             if partition.recompress_to is not None and _has_other_codec(partition, data.records):
                 # its log was not there yet, or its codec another, when batches were recompressed: the client sends it again
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             info = partition.append_from_client(
-                data.records, acks=request.acks, now_ms=now_ms, verification=verification
+                data.records, acks=request.acks, now_ms=now_ms, verification=verification, is_checked=is_checked
             )
         except Exception as error:  # answered for this partition alone; what we did not foresee is logged
             failed = services.traffic.by_topic.get(name, services.traffic.elsewhere)
@@ -301,27 +306,39 @@ def _transactional_header(data: ProducePartition) -> BatchHeader | None:
 # -- recompression
 
 
-class _Recompression(NamedTuple):
-    """A batch, and the codec that its topic asked for when it came: the topic may be configured while one is at work."""
+class _Elsewhere(NamedTuple):
+    """A batch, and what its topic asked for when it came: the topic may be configured while one is at work."""
 
     data: ProducePartition
-    codec: Codec
+    codec: Codec | None
+    """The codec that it is to have; None for its own."""
     level: int | None
+    rules: BatchRules
 
 
-def _to_recompress(context: RequestContext[ProduceParts], request: Produce) -> list[_Recompression]:
-    """Return the batches that have another codec than their topic, of topics that the client may write to."""
+def _has_long_batches(request: Produce) -> bool:
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if data.records is not None and has_many_records(data.records):
+                return True
+    return False
+
+
+def _to_check(context: RequestContext[ProduceParts], request: Produce) -> list[_Elsewhere]:
+    """Return the batches with another codec than their topic's, or many records, of topics that the client may write to."""
     partitions = context.services.partitions
     found = []
     for topic in request.topic_data:
         name = topic.name or partitions.topic_name(topic.topic_id) or ""
         for data in topic.partition_data:
             hosted = partitions.get(name, data.index)
-            if hosted is None or data.records is None or not _has_other_codec(hosted, data.records):
+            if hosted is None or data.records is None:
+                continue
+            codec = hosted.recompress_to if _has_other_codec(hosted, data.records) else None
+            if codec is None and not has_many_records(data.records):
                 continue
             if context.would_allow(Operation.WRITE, Resource.TOPIC, name):  # the append asks again, and refuses
-                assert hosted.recompress_to is not None
-                found.append(_Recompression(data, hosted.recompress_to, hosted.compression_level))
+                found.append(_Elsewhere(data, codec, hosted.compression_level, hosted.rules))
     return found
 
 
@@ -334,23 +351,28 @@ def _has_other_codec(partition: LocalPartition, records: memoryview) -> bool:
     )
 
 
-async def _produce_recompressed(context: RequestContext[ProduceParts], request: Produce, known: _Known) -> Reply:
-    """Have the worker process recompress what has another codec than its topic, then append what is sound."""
+async def _produce_checked(context: RequestContext[ProduceParts], request: Produce, known: _Known) -> Reply:
+    """Have the worker process walk or recompress what is to be, then append what is sound."""
     services = context.services
-    unsound: dict[int, KafkaError] = {}
-    for data, codec, level in _to_recompress(context, request):
+    checked: dict[int, KafkaError | None] = {}
+    for data, codec, level, rules in _to_check(context, request):
         assert data.records is not None
+        now_ms = services.clock.now_ms()
         try:
-            made = await services.offload.process(
-                recompressed, bytes(data.records), codec, level, services.clock.now_ms()
-            )
+            if len(data.records) > rules.batch_bytes_max:
+                raise batch_too_large(rules.log_name, len(data.records), rules.batch_bytes_max)
+            if codec is None:
+                made = await services.offload.process(walked, bytes(data.records), rules, now_ms)
+            else:
+                made = await services.offload.process(recompressed, bytes(data.records), codec, level, rules, now_ms)
         except KafkaError as error:
-            unsound[id(data)] = error
+            checked[id(data)] = error
         else:
             data.records = memoryview(made)
+            checked[id(data)] = None
     if _is_long(request):
-        return await _produce_in_slices(context, request, known, unsound)
-    return await reply_of(_produce(context, request, known, unsound))
+        return await _produce_in_slices(context, request, known, checked)
+    return await reply_of(_produce(context, request, known, checked))
 
 
 # -- refusing

@@ -17,7 +17,16 @@ from ottla.broker.replicas.verification import Verification, Verifications, is_i
 from ottla.config import TopicSettings
 from ottla.log import AppendInfo, AppendOrigin, JoinedAppend, Log, LogConfig, LogDir
 from ottla.replica import NEVER, FetchSession, Replica, Role, SessionKey
-from ottla.wire import Attributes, BatchHeader, BatchRules, Codec, WritableBuffer, admit_batch, read_batch_header
+from ottla.wire import (
+    AT_ONCE_MAX,
+    Attributes,
+    BatchHeader,
+    BatchRules,
+    Codec,
+    WritableBuffer,
+    admit_batch,
+    read_batch_header,
+)
 
 __all__ = ["LocalPartition"]
 
@@ -134,6 +143,9 @@ class LocalPartition:
             timestamp_after_max_ms=settings.message_timestamp_after_max_ms,
             require_keys="compact" in settings.cleanup_policy,
             walk=True,
+            batch_bytes_max=log_config.max_message_bytes,
+            records_max=AT_ONCE_MAX,
+            log_name=self.log.name,
         )
         name = settings.compression_type
         self.recompress_to = None if name == "producer" else _codec_of(name)
@@ -176,14 +188,15 @@ class LocalPartition:
         acks: int,
         now_ms: Millis,
         verification: Verification | None = None,
+        is_checked: bool = False,
     ) -> AppendInfo:
-        """Check a client's batch and append it as the leader; raises KafkaError where it is refused.
+        """Check a client's batch, unless that is done, and append it as the leader; raises KafkaError where it is refused.
 
         When this returns, the records are with the operating system, and everyone who waited for them was told. A batch
         of a transaction needs the `verification` that was begun before its coordinator was asked.
         """
         self.check_writable(acks)
-        header = admit_batch(records, self.rules, now_ms)
+        header = read_batch_header(records) if is_checked else admit_batch(records, self.rules, now_ms)
         if header.attributes & Attributes.TRANSACTIONAL:
             return self._append_in_transaction(records, header, verification, now_ms)
         return self._append(records, AppendOrigin.CLIENT, now_ms)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.base import (
@@ -31,10 +30,11 @@ from ottla.broker.configuration import Configuration
 from ottla.broker.meters import Traffic
 from ottla.broker.replicas.failures import Failures
 from ottla.broker.replicas.leader_lease import LeaderLease
+from ottla.broker.replicas.leaving import AT_ONCE_MAX, Leaving, LeavingFolders
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.broker.replicas.purgatory import Purgatory
 from ottla.broker.replicas.storage import Storage
-from ottla.log import LogDir
+from ottla.log import LogConfig, LogDir
 from ottla.metadata import EMPTY_IMAGE, Delta, Image, Partition, Topic
 from ottla.replica import NO_EPOCH, Replica, Role
 
@@ -84,7 +84,7 @@ class Partitions:
         """Logs that somebody has asked for since the last turn."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._making: asyncio.Handle | None = None
-        self._leaving: dict[tuple[TopicPartition, str], _Leaving] = {}
+        self._leaving = LeavingFolders(self._set_aside, self.try_again)
         """Folders of partitions that are held no longer, until no thread uses them."""
         self.reopened: Callable[[tuple[str, ...]], None] = lambda topics: None
         """Called with the topics of which partitions were opened later than when the image gave them."""
@@ -207,10 +207,11 @@ class Partitions:
         """Hold what the image gives to this broker, drop what it no longer does."""
         self._image = image
         all_changed = self._configuration.image_changed(image, delta)
+        are_many = sum(len(self._by_topic.get(each.name, ())) for each in delta.topics_deleted) > AT_ONCE_MAX
         for topic in delta.topics_deleted:
             self._unmade.pop(topic.name, None)
             self._unopened = {each: why for each, why in self._unopened.items() if each[0] != topic.name}
-            self._delete_topic(topic)
+            self._delete_topic(topic, in_turn=are_many)
         changed_partitions = [
             (topic, index, state)
             for topic, known in ((image.topics[name], _known(old, image, name)) for name in delta.topics_changed)
@@ -224,8 +225,9 @@ class Partitions:
         changed = {resource.name for resource in delta.configs_changed}
         for name, partitions in self._by_topic.items():
             if all_changed or name in changed:
+                log_config = self._configuration.log_config(name)
                 for each in partitions.values():
-                    self._configure(each)
+                    self._configure(each, log_config)
         if all_changed or delta.configs_changed or delta.topics_changed or delta.topics_deleted:
             self.any_recompresses = any(each.recompress_to is not None for each in self) or any(
                 self._configuration.topic(name).settings.compression_type != "producer" for name in self._unmade
@@ -294,12 +296,14 @@ class Partitions:
     # -- making logs later than the image gives them
 
     def make_later(self, loop: asyncio.AbstractEventLoop) -> None:
-        """From here on, make many new logs beside the other work of the loop."""
+        """From here on, make many new logs, and set many old ones aside, beside the other work of the loop."""
         self._loop = loop
+        self._leaving.pause_on(loop)
 
     def make_no_more(self) -> None:
-        """Leave the logs that are yet to be made to the next start."""
+        """Leave the logs that are yet to be made to the next start; those that are to go, go now."""
         self._loop = None
+        self._leaving.finish()
         self._unmade.clear()
         if self._making is not None:
             self._making.cancel()
@@ -316,13 +320,19 @@ class Partitions:
             and not topic.name.startswith("__")
             and index not in _known(old, image, topic.name)
             and (topic.name, index) not in self._unopened
-            and not self._storage.has_log(TopicPartition(topic.name, index))
+            and not self._has_log(TopicPartition(topic.name, index))
         ]
         if len(new) <= MADE_AT_ONCE_MAX:
             return
         for name, index in new:
             self._unmade.setdefault(name, {})[index] = None
         self._go_on_making()
+
+    def _has_log(self, key: TopicPartition) -> bool:
+        """Return whether there is a log to open, which is not one that is held no longer."""
+        return self._storage.has_log(key) and not any(
+            self._leaving.is_idle(key, each.path) for each in self._storage.online
+        )
 
     def _go_on_making(self) -> None:
         if self._making is None and self._loop is not None and (self._unmade or self._made):
@@ -374,7 +384,7 @@ class Partitions:
     def _open(self, topic: Topic, index: int, state: Partition) -> LocalPartition:
         """Open a partition's log, which the start has loaded, or create it."""
         key = TopicPartition(topic.name, index)
-        if self._is_in_the_way(key):
+        if not all(self._leaving.free(key, each.path) for each in self._storage.online):
             raise NoSpaceError(f"{key}: the folder of the topic that had this name is in the way")
         config = self._configuration.log_config(topic.name)
         stored = self._storage.open_log(key, topic.id, config, state.directory_of(self._node_id))
@@ -391,25 +401,23 @@ class Partitions:
             failed=self.failures.met,
             traffic=self.traffic.of(topic.name),
         )
-        self._configure(partition)
+        self._configure(partition, config)
         self.any_recompresses |= partition.recompress_to is not None
         self._by_topic.setdefault(topic.name, {})[index] = partition
         return partition
 
-    def _configure(self, partition: LocalPartition) -> None:
+    def _configure(self, partition: LocalPartition, log_config: LogConfig) -> None:
         settings = self._configuration.broker.settings
         partition.verifies = settings.transaction_partition_verification_enable
         partition.replica.lag_max_s = settings.replica_lag_time_max_ms / 1000
-        partition.configure(
-            self._configuration.topic(partition.key.topic).settings, self._configuration.log_config(partition.key.topic)
-        )
+        partition.configure(self._configuration.topic(partition.key.topic).settings, log_config)
 
-    def _delete_topic(self, topic: Topic) -> None:
+    def _delete_topic(self, topic: Topic, *, in_turn: bool) -> None:
         for partition in list(self._by_topic.get(topic.name, {}).values()):
             if partition.topic_id == topic.id:
-                self._drop(partition)
+                self._drop(partition, in_turn=in_turn)
 
-    def _drop(self, partition: LocalPartition) -> None:
+    def _drop(self, partition: LocalPartition, *, in_turn: bool = False) -> None:
         """Let go of a partition; its folder is set aside now and removed after `file.delete.delay.ms`."""
         partitions = self._by_topic[partition.key.topic]
         del partitions[partition.key.partition]
@@ -425,6 +433,7 @@ class Partitions:
             partition.log_dir,
             delay_ms=partition.log.config.file_delete_delay_ms,
             after=partition.when_idle,
+            in_turn=in_turn,
         )
 
     def leave(
@@ -434,32 +443,23 @@ class Partitions:
         *,
         delay_ms: int,
         after: Callable[[Callable[[], None]], None] = lambda act: act(),
+        in_turn: bool = False,
     ) -> None:
         """Have a partition's folder removed from a directory: set aside now, or when that is possible.
 
         `after` calls when no thread uses the files by their names any more: one that did would write into the folder of a
         topic that is made again with this name.
         """
-        leaving = self._leaving[key, log_dir.path] = _Leaving(log_dir, delay_ms)
+        self._leaving.add(key, Leaving(log_dir, delay_ms, in_turn), after)
 
-        def set_aside() -> None:
-            self._set_aside(key, leaving)
-            if leaving.is_late:
-                self.try_again()
-
-        after(set_aside)
-        leaving.is_late = True
-
-    def _set_aside(self, key: TopicPartition, leaving: _Leaving) -> None:
+    def _set_aside(self, key: TopicPartition, leaving: Leaving) -> None:
         try:
             self._storage.delete_log(key, leaving.log_dir, delay_ms=leaving.delay_ms)
         except StorageError as error:  # not for want of room: then the directory tries again
             self.failures.met(error)
-        del self._leaving[key, leaving.log_dir.path]
 
     def _is_in_the_way(self, key: TopicPartition) -> bool:
-        online = self._storage.online
-        return any(each == key and leaving.log_dir in online for (each, _), leaving in self._leaving.items())
+        return any(self._leaving.holds(key, each.path) for each in self._storage.online)
 
     # -- what could not be done, and may be possible now
 
@@ -507,16 +507,6 @@ class Partitions:
             return False
         log_dir = self._storage.directory_of(why.path)
         return log_dir is None or log_dir in self._storage.online
-
-
-@dataclass(slots=True)
-class _Leaving:
-    """The folder of a partition that is held no longer."""
-
-    log_dir: LogDir
-    delay_ms: int
-    is_late: bool = False
-    """True where it is not set aside at once."""
 
 
 def _known(old: Image, image: Image, name: str) -> Mapping[int, Partition]:

@@ -250,6 +250,8 @@ class Storage:
             )
             for note in (*report.kept_aside, *report.notes):
                 log.warning("Recovery of %s: %s", key, note)
+        for note in opened.notes:
+            log.error("%s in %s: %s", key, log_dir.path, note)
         return StoredLog(opened, log_dir, log_dir.high_watermark(key))
 
     def has_log(self, key: TopicPartition) -> bool:

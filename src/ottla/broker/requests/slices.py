@@ -42,10 +42,15 @@ def at_once(work: Generator[None, None, T]) -> T:
             return found
 
 
-async def in_slices(work: Generator[None, None, T]) -> T:
-    """Return what a generator returns; where it yields, the loop may go on once a slice is over."""
+async def in_slices(context: RequestContext[Any], work: Generator[None, None, T]) -> T:
+    """Return what a generator returns; where it yields, the loop may go on once a slice is over.
+
+    The request is charged for the time of every slice, as by whoever else waits in a coroutine.
+    """
     while True:
+        started_ns = perf_counter_ns()
         is_done, found = _slice(work)
+        _charge(context, started_ns)
         if is_done:
             return found  # type: ignore[return-value]
         await asyncio.sleep(0)
@@ -56,10 +61,14 @@ async def _rest(context: RequestContext[Any], work: Generator[None, None, Answer
         await asyncio.sleep(0)
         started_ns = perf_counter_ns()
         is_done, found = _slice(work)
-        if context.worked_ns >= 0:  # below, whoever answers charges until now
-            context.worked_ns += perf_counter_ns() - started_ns
+        _charge(context, started_ns)
         if is_done:
             return await reply_of(found)
+
+
+def _charge(context: RequestContext[Any], started_ns: int) -> None:
+    if context.worked_ns >= 0:  # below, whoever answers charges until now
+        context.worked_ns += perf_counter_ns() - started_ns
 
 
 def _slice(work: Generator[None, None, T]) -> tuple[bool, T | None]:
@@ -85,18 +94,32 @@ def of_each(elements: Iterable[E], act: Callable[[E], A]) -> Generator[None, Non
 
 
 class Pauses:
-    """The same for a coroutine that waits for other things, too: `await pauses.step()` after each element."""
+    """The same for a coroutine: `await pauses.step()` after each element, and `charge` behind the last one.
 
-    def __init__(self) -> None:
+    What it waits for in between would be charged, too, so that who waits for other things gives no context.
+    """
+
+    def __init__(self, context: RequestContext[Any] | None = None, *, steps: int = SLICE_STEPS) -> None:
+        """Charge the request of this context for the work; a slice has so many steps at most."""
+        self._context = context
+        self._steps_max = steps
         self._begin()
 
     def _begin(self) -> None:
         self._steps = 0
+        self._started_ns = perf_counter_ns()
         self._until_s = perf_counter() + SLICE_S
 
-    async def step(self) -> None:
-        """Let others have their turn where a slice is over."""
-        self._steps += 1
-        if self._steps >= SLICE_STEPS or perf_counter() >= self._until_s:
+    async def step(self, count: int = 1) -> None:
+        """Let others have their turn where a slice is over; what was done was as much as so many elements."""
+        self._steps += count
+        if self._steps >= self._steps_max or perf_counter() >= self._until_s:
+            self.charge()
             await asyncio.sleep(0)
             self._begin()
+
+    def charge(self) -> None:
+        """Charge the request for what was done since the last pause."""
+        if self._context is not None:
+            _charge(self._context, self._started_ns)
+            self._started_ns = perf_counter_ns()

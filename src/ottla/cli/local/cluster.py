@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -184,6 +183,6 @@ def free_ports(count: int, *, port: int) -> tuple[int, ...]:
 
 
 def _replace(path: Path, text: str) -> None:
-    new = path.with_name(path.name + ".new")
-    new.write_text(text)
-    os.replace(new, path)
+    from ottla.config import write_whole
+
+    write_whole(path, [text.encode()], mode=0o666)

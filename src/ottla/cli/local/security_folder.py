@@ -64,15 +64,20 @@ class SecurityFolder:
         beside.mkdir(parents=True, mode=0o700)
         for name, text in files.items():
             _write_private(beside / name, text)
+        from ottla.config import sync_folder
+
         if self.path.exists():
             self.path.rmdir()
+        sync_folder(beside)
         beside.rename(self.path)
+        sync_folder(self.path.parent)
 
     def issue(self, name: str, hosts: Sequence[str], *, now: datetime, days: int) -> list[Path]:
         """Write another key with its certificate, and the properties of a client that has it; return the files.
 
         Raises ConfigError where there is no authority, or there is such a file.
         """
+        from ottla.config import sync_folder
         from ottla.security import Authority
 
         if "/" in name or name.startswith("."):
@@ -89,6 +94,7 @@ class SecurityFolder:
         issued = authority.issue(name, hosts, now=now, days=days)
         _write_private(pem, issued.pem)
         _write_private(properties, "\n".join(self._client_lines("SSL", name)) + "\n")
+        sync_folder(self.path)
         return [pem, properties]
 
     # -- what the files say

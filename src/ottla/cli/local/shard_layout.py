@@ -251,13 +251,11 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Write a file of this user's alone, so that it is there whole or not at all whenever this process ends."""
-    new = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(new, path)
+    """Write a file of this user's alone, which is there whole or not at all whenever anything ends."""
+    from ottla.config import write_whole
+
+    path.parent.mkdir(parents=True, exist_ok=True)  # the folder is as open as the umask says: data come into it
+    write_whole(path, [text.encode()])
 
 
 def _above(listener: At, index: int) -> At:

@@ -265,17 +265,20 @@ def _counts(counts: Map[str, int], old: Iterable[str], new: Iterable[str]) -> Ma
 
 
 Owners = Map[Uuid, Map[int, str]]
+_NOTHING: Map[int, int] = Map()
 
 
 def _owners(owners: Owners, member_id: str, old: Member | None, new: Member | None) -> Owners:
     """Return who holds what after a member changed; what it gives up is free unless somebody has it by now."""
     for held in (old.assigned, old.pending_revocation) if old is not None else ():
         for topic_id, epochs in held.items():
-            gone = [each for each in epochs if new is None or not new.holds(topic_id, each)]
+            kept, revoked = (_NOTHING, _NOTHING) if new is None else new.held_of(topic_id)
+            gone = [each for each in epochs if each not in kept and each not in revoked]
             owners = _set_owner(owners, topic_id, gone, None, member_id)
     for held in (new.assigned, new.pending_revocation) if new is not None else ():
         for topic_id, epochs in held.items():
-            came = [each for each in epochs if old is None or not old.holds(topic_id, each)]
+            kept, revoked = (_NOTHING, _NOTHING) if old is None else old.held_of(topic_id)
+            came = [each for each in epochs if each not in kept and each not in revoked]
             owners = _set_owner(owners, topic_id, came, member_id, member_id)
     return owners
 

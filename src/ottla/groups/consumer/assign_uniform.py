@@ -7,7 +7,7 @@ subscriber of its topic that has two fewer: members that ask for little stay beh
 from __future__ import annotations
 
 from collections import deque
-from heapq import heapify, heapreplace
+from heapq import heapify, heappop, heappush, heapreplace
 
 from ottla.base import Uuid
 from ottla.groups.consumer.assignment import Assignment, Subscriptions
@@ -55,9 +55,7 @@ def _deal_shares(asked: Subscriptions, found: Assignment, free: dict[Uuid, list[
         size = _size(mine)
         allowed = share + (1 if size > share and extras > 0 else 0)
         extras -= allowed - share
-        for _ in range(size - allowed):
-            topic_id = max(mine, key=lambda each: (len(mine[each]), each))
-            partition = max(mine[topic_id])
+        for topic_id, partition in _to_give_up(mine, size - allowed):
             mine[topic_id].remove(partition)
             free.setdefault(topic_id, []).append(partition)
     hungry: deque[tuple[str, int]] = deque()
@@ -75,6 +73,21 @@ def _deal_shares(asked: Subscriptions, found: Assignment, free: dict[Uuid, list[
             if wanted > 1:
                 hungry.append((member_id, wanted - 1))
     assert not hungry
+
+
+def _to_give_up(mine: dict[Uuid, set[int]], count: int) -> list[tuple[Uuid, int]]:
+    """Return so many partitions of a member: each time the last one of the topic that it has most of then."""
+    if not count:
+        return []
+    piles = {topic_id: sorted(partitions) for topic_id, partitions in mine.items()}
+    most = [(-len(piles[topic_id]), place, topic_id) for place, topic_id in enumerate(sorted(mine, reverse=True))]
+    heapify(most)
+    found = []
+    for _ in range(count):
+        size, place, topic_id = most[0]
+        found.append((topic_id, piles[topic_id].pop()))
+        heapreplace(most, (size + 1, place, topic_id))
+    return found
 
 
 def _deal_to_the_least(asked: Subscriptions, found: Assignment, free: dict[Uuid, list[int]]) -> None:
@@ -106,17 +119,27 @@ def _even_out(asked: Subscriptions, found: Assignment) -> None:
 
 def _even_out_topic(found: Assignment, loads: dict[str, int], topic_id: Uuid, members: list[str]) -> int:
     """Return how many partitions of a topic were moved; every move makes the sum of the squares of loads smaller."""
-    for moved in range(sum(len(found[each].get(topic_id, ())) for each in members) + 1):
-        givers = [each for each in members if found[each].get(topic_id)]
-        if not givers:
+    piles = {each: [-partition for partition in found[each].get(topic_id, ())] for each in members}
+    for pile in piles.values():
+        heapify(pile)
+    givers = [(-loads[each], place, each) for place, each in enumerate(members)]
+    takers = [(loads[each], place, each) for place, each in enumerate(members)]
+    heapify(givers)
+    heapify(takers)
+    for moved in range(sum(map(len, piles.values())) + 1):
+        while givers and (-givers[0][0] != loads[givers[0][2]] or not piles[givers[0][2]]):
+            heappop(givers)
+        while takers[0][0] != loads[takers[0][2]]:
+            heappop(takers)
+        if not givers or -givers[0][0] - takers[0][0] < 2:
             return moved
-        giver = max(givers, key=loads.__getitem__)
-        taker = min(members, key=loads.__getitem__)
-        if loads[giver] - loads[taker] < 2:
-            return moved
-        partition = max(found[giver][topic_id])
+        (_, giver_place, giver), (_, taker_place, taker) = givers[0], takers[0]
+        partition = -heappop(piles[giver])
+        heappush(piles[taker], -partition)
         found[giver][topic_id].remove(partition)
         found[taker].setdefault(topic_id, set()).add(partition)
-        loads[giver] -= 1
-        loads[taker] += 1
+        for each, place, change in ((giver, giver_place, -1), (taker, taker_place, 1)):
+            loads[each] += change
+            heappush(givers, (-loads[each], place, each))  # what was there of them is passed over
+            heappush(takers, (loads[each], place, each))
     return moved

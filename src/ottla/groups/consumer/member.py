@@ -79,6 +79,10 @@ class Member:
         """Return whether the member may still read a partition: assigned to it, or not yet given back."""
         return self.assignment_epoch(topic_id, partition) is not None
 
+    def held_of(self, topic_id: Uuid) -> tuple[Map[int, int], Map[int, int]]:
+        """Return the partitions of a topic that are assigned to the member, and those that it has to give back."""
+        return self.assigned.get(topic_id, _NO_PARTITIONS), self.pending_revocation.get(topic_id, _NO_PARTITIONS)
+
     def assignment_epoch(self, topic_id: Uuid, partition: int) -> int | None:
         """Return the epoch at which a partition that the member holds was given to it; None for any other."""
         for held in (self.assigned, self.pending_revocation):

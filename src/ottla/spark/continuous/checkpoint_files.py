@@ -14,6 +14,7 @@ import stat
 import time
 from pathlib import Path
 
+from ottla.config import write_whole
 from ottla.streams import (
     DamagedCheckpointError,
     StateCheckpoint,
@@ -44,20 +45,7 @@ class CheckpointFiles:
         """
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self._path(state.identity.work)
-        new = path.with_name(f"{path.name}.{os.getpid()}.{time.monotonic_ns()}.new")
-        size = 0
-        try:
-            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                for piece in written_checkpoint(state):
-                    size += file.write(piece)
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                new.unlink()
-            raise
-        self._sync_folder()
+        size = write_whole(path, written_checkpoint(state))
         self._clear(path)
         return size
 
@@ -84,13 +72,6 @@ class CheckpointFiles:
 
     def _path(self, work: StreamsWork) -> Path:
         return self._folder / f"{work.sub_topology}_{work.partition}{ENDING}"
-
-    def _sync_folder(self) -> None:
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
     def _clear(self, path: Path) -> None:
         """Remove what writers that were killed have left of this file."""

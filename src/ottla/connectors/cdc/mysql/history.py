@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from ottla.config import sync_folder
 from ottla.connect import ConnectError
 from ottla.connectors.cdc.mysql.ddl import Effect, follow
 from ottla.connectors.cdc.mysql.ddl_words import DdlError
@@ -163,15 +164,18 @@ class _FileStore:
 
     def append(self, records: Sequence[Mapping[str, Any]]) -> None:
         try:
-            data = self._path.read_bytes() if self._path.exists() else b""
+            is_new = not self._path.exists()
+            data = b"" if is_new else self._path.read_bytes()
             torn = b"" if not data or data.endswith(b"\n") else b"\n"
             if torn and not _is_json(data.rpartition(b"\n")[2]):
-                self._path.write_bytes(data.rpartition(b"\n")[0] + (b"\n" if b"\n" in data else b""))
+                os.truncate(self._path, data.rfind(b"\n") + 1)  # a cut: to write all anew could lose all
                 torn = b""
             with self._path.open("ab") as out:
                 out.write(torn + b"".join(json.dumps(each, ensure_ascii=False).encode() + b"\n" for each in records))
                 out.flush()
                 os.fsync(out.fileno())
+            if is_new:
+                sync_folder(self._path.parent)
         except OSError as error:
             raise ConnectError(f"The tables' history cannot be written: {error}") from error
 
