@@ -17,7 +17,7 @@ from ottla.sql.formats import FormatError
 from ottla.sql.formats.json import compact_text
 from ottla.sql.formats.registry import WITH_SCHEMAS
 from ottla.sql.inserting import InsertedRecord, inserted
-from ottla.sql.lowering import application_id, topology_of
+from ottla.sql.lowering import application_id, query_of_topic, topology_of
 from ottla.sql.lowering.serdes import LostRecord
 from ottla.sql.planning import plan_select
 
@@ -43,6 +43,7 @@ __all__ = [
     "is_composed",
     "plan_select",
     "pull_query",
+    "query_of_topic",
     "record_text",
     "topology_of",
 ]
