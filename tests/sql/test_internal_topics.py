@@ -33,8 +33,7 @@ def queries(name: str) -> Iterator[PersistentQuery]:
     """Each query as one of a server of its own."""
     for query in QUERIES:
         state = ServerState(Catalogue())
-        for number, each in enumerate([*split_statements(SOURCES), query.format(name=name)]):
-            text = each if isinstance(each, str) else each.text
+        for number, text in enumerate([*(each.text for each in split_statements(SOURCES)), query.format(name=name)]):
             made = decide(parse_statement(text), text, state, properties={}, settings={}, number=number)
             assert made.expected is not None, text
             state = made.expected.state

@@ -119,19 +119,20 @@ class Descriptions:
 
     # -- queries
 
-    def queries(self, text: str, *, extended: bool) -> Entity:
+    async def queries(self, text: str, *, extended: bool) -> Entity:
         """LIST QUERIES, push queries among them."""
         server, statuses = self._server, self._statuses
         if extended:
-            found = [self._description(each) for each in server.state.queries.values()]
+            found = [await self._description(each) for each in server.state.queries.values()]
             return entity("queryDescriptions", text, queryDescriptions=found)
         listed = [entities.query_entry(each, statuses[each.id]) for each in server.state.queries.values()]
         listed += [entities.transient_entry(each.id, each.statement) for each in server.pushing.queries.values()]
         return entity("queries", text, queries=listed)
 
-    def _description(self, query: PersistentQuery) -> Entity:
+    async def _description(self, query: PersistentQuery) -> Entity:
+        topology = await self._server.turns.run(lambda: _topology_text(query.plan))
         status, error = self._server.hosts.status(query)
-        found = entities.query_description(query, _topology_text(query.plan), status, self._host)
+        found = entities.query_description(query, topology, status, self._host)
         found["overriddenProperties"] = allowed(query.properties)  # what holds, and not what a command may also hold
         if error:
             found["queryErrors"] = [{"timestamp": 0, "errorMessage": error, "type": "UNKNOWN"}]
@@ -151,11 +152,12 @@ class Descriptions:
                 raise SqlError(
                     f"Query with id:{statement.query_id} does not exist, use SHOW QUERIES to view the full set of queries."
                 )
-            return entity("queryDescription", text, queryDescription=self._description(found))
+            return entity("queryDescription", text, queryDescription=await self._description(found))
         inner = statement.statement
         assert inner is not None, text
         query = await server.asking.run(lambda: self._planned(inner, properties))
-        told = entities.query_description(query, _topology_text(query.plan), "", self._host)
+        topology = await server.turns.run(lambda: _topology_text(query.plan))
+        told = entities.query_description(query, topology, "", self._host)
         told |= {"id": "", "sinks": [], "ksqlHostQueryStatus": {}, "state": None}
         return entity("queryDescription", text, queryDescription=told)
 

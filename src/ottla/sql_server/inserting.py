@@ -16,7 +16,7 @@ from ottla.wire import Record, build_batch
 __all__ = ["Inserting"]
 
 _BOUNDS = {
-    ErrorCode.INVALID_TIMESTAMP: "the topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms bound ROWTIME",
+    ErrorCode.INVALID_TIMESTAMP: "message.timestamp.before.max.ms and message.timestamp.after.max.ms of it bound ROWTIME",
     ErrorCode.MESSAGE_TOO_LARGE: "the topic's max.message.bytes bounds a row",
     ErrorCode.INVALID_RECORD: "a topic with cleanup.policy=compact takes no row without a key",
 }

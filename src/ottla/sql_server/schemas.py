@@ -6,6 +6,7 @@ A server plans and asks in threads (`Asking`), and no longer than its limits: wh
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from ottla.serdes import KnownSchema, Registry, SchemaText, SerdeError, serde_se
 from ottla.sql import RegistryAwayError, SqlError
 from ottla.sql.answers import WITH_SCHEMAS
 from ottla.sql.commands import Catalogue
+from ottla.sql_server.turns import Watch, evaluated
 from ottla.streams import Record
 
 __all__ = ["Asking", "ServerRegistry", "registry_of"]
@@ -122,16 +124,21 @@ class Asking:
         topic already, and a statement of a headless server's file.
         """
         limit_s = self._timeout_s if self._url else None if has_to_end else self._planning_s
+        watch = Watch(math.inf if has_to_end else self._planning_s)
         try:
             async with asyncio.timeout(limit_s):
-                return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+                return await asyncio.get_running_loop().run_in_executor(self._threads, evaluated, watch, call)
         except TimeoutError:
+            watch.give_up()
             if not self._url:
                 raise SqlError(f"The statement could not be planned within {self._planning_s:g} s") from None
             raise RegistryAwayError(
                 f"The schema registry at {self._url} did not answer within {self._timeout_s:g} s "
                 "(ottla.sql.registry.timeout.ms)"
             ) from None
+        except asyncio.CancelledError:
+            watch.give_up()
+            raise
 
     async def learn(self, records: Iterable[Record]) -> None:
         """Ask for the schemas that records were written with, so that reading them asks for nothing any more.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ottla.sql.answers.composed import ComposedQuery, composed_query, is_composed
 from ottla.sql.answers.inserted import inserted_fields
 from ottla.sql.answers.printed import formats_text, record_text
-from ottla.sql.answers.pull import PullQuery, ScanRefusedError, Shapes, TableRows, pull_query
+from ottla.sql.answers.pull import PullQuery, ScanRefusedError, Shapes, TableRows, is_light, pull_query
 from ottla.sql.answers.rows import ProtobufWriter, RowWriter
 from ottla.sql.answers.tasks import OneTask
 from ottla.sql.formats import FormatError
@@ -41,6 +41,7 @@ __all__ = [
     "inserted",
     "inserted_fields",
     "is_composed",
+    "is_light",
     "plan_select",
     "pull_query",
     "query_of_topic",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from ottla.java import Found, JavaPattern, PatternError, Replacement, compile_java
 from ottla.sql.errors import EvaluationError
+from ottla.sql.functions.registry import check_size
 
 PATTERN_MAX = 4096
 
@@ -50,9 +52,23 @@ def replaced_all(pattern: str, text: str, new: str) -> str:
     """The text with every part that matches replaced, as `Matcher.replaceAll` does; raises EvaluationError."""
     known = java_pattern(pattern)
     try:
-        return known.sub(lambda found: _replacement(new, pattern)(found), text)
+        return known.sub(_counting(new, pattern), text)
     except PatternError as error:
         raise EvaluationError(str(error)) from None
+
+
+def _counting(new: str, pattern: str) -> Callable[[Found], str]:
+    """A replacement that raises EvaluationError where all of them together are too long."""
+    total = 0
+
+    def replaced(found: Found) -> str:
+        nonlocal total
+        made = _replacement(new, pattern)(found)
+        total += len(made)
+        check_size("REGEXP_REPLACE", total)
+        return made
+
+    return replaced
 
 
 def split(pattern: str, text: str) -> list[str]:
