@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import TopicPartition
@@ -62,15 +63,17 @@ class Descriptions:
         return [await self._described(each, extended=False) for each in sources if each.topic in topics]
 
     async def _described(self, source: Source, *, extended: bool) -> Entity:
-        state = self._server.state
+        state, statuses = self._server.state, self._statuses
+        run = self._server.turns.run  # one with thousands of columns has a long description
         if not extended:
-            return entities.source_description(source, state, self._statuses, extended=False)
+            return await run(lambda: entities.source_description(source, state, statuses, extended=False))
         copies = await replicas_of(self._server.client, source.topic)
         writers = [state.queries[each] for each in state.writers(source.name)]
-        return entities.source_description(
+        described = partial(
+            entities.source_description,
             source,
             state,
-            self._statuses,
+            statuses,
             extended=True,
             partitions=len(copies),
             replication=max(copies, default=0),
@@ -78,6 +81,7 @@ class Descriptions:
             statistics=self._statistics(writers),
             errors=self._errors(writers),
         )
+        return await run(described)
 
     async def _offsets(self, query: PersistentQuery) -> Entity:
         """Where a query's group is in the topics that it reads."""
@@ -130,9 +134,11 @@ class Descriptions:
         return entity("queries", text, queries=listed)
 
     async def _description(self, query: PersistentQuery) -> Entity:
-        topology = await self._server.turns.run(lambda: _topology_text(query.plan))
         status, error = self._server.hosts.status(query)
-        found = entities.query_description(query, topology, status, self._host)
+        host = self._host
+        found = await self._server.turns.run(
+            lambda: entities.query_description(query, _topology_text(query.plan), status, host)
+        )
         found["overriddenProperties"] = allowed(query.properties)  # what holds, and not what a command may also hold
         if error:
             found["queryErrors"] = [{"timestamp": 0, "errorMessage": error, "type": "UNKNOWN"}]
@@ -156,8 +162,8 @@ class Descriptions:
         inner = statement.statement
         assert inner is not None, text
         query = await server.asking.run(lambda: self._planned(inner, properties))
-        topology = await server.turns.run(lambda: _topology_text(query.plan))
-        told = entities.query_description(query, topology, "", self._host)
+        host = self._host
+        told = await server.turns.run(lambda: entities.query_description(query, _topology_text(query.plan), "", host))
         told |= {"id": "", "sinks": [], "ksqlHostQueryStatus": {}, "state": None}
         return entity("queryDescription", text, queryDescription=told)
 

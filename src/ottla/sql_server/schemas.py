@@ -105,11 +105,14 @@ class Asking:
         timeout_s: float,
         catalogue: Callable[[], Catalogue],
         *,
-        planning_s: float = PLANNING_SECONDS_MAX,
+        planning_s: float | None = None,
     ) -> None:
-        """`url` is the registry's, empty without one; `planning_s` is the limit of a call where there is none."""
+        """`url` is the registry's, empty without one.
+
+        `planning_s` is the limit of what a call evaluates, and of a call where there is no registry.
+        """
         self._url, self._timeout_s, self._catalogue = url, timeout_s, catalogue
-        self._planning_s = planning_s
+        self._planning_s = PLANNING_SECONDS_MAX if planning_s is None else planning_s
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="planning")
         self._learned: set[int] = set()
 

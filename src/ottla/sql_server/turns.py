@@ -25,7 +25,7 @@ EVALUATING_SECONDS_MAX = 10.0
 """Of what a statement says by itself, and of what it says of one row."""
 WAIT_SECONDS_MAX = 30.0
 """For a thread, while other statements have them all."""
-LONG = 4_000
+LONG = 2_000
 """Characters of a text from which on it is read in a thread."""
 TOO_LARGE = (
     "Error processing statement: Statement is too large to parse. This may be caused by having too many nested expressions "
@@ -36,7 +36,7 @@ TOO_LARGE = (
 class Watch:
     """What a thread looks at while it evaluates: the time that is left, and whether anybody still waits."""
 
-    def __init__(self, seconds_max: float = EVALUATING_SECONDS_MAX, what: str = "The statement") -> None:
+    def __init__(self, seconds_max: float, what: str = "The statement") -> None:
         self._seconds_max, self._what = seconds_max, what
         self._is_given_up = False
         self._end_s = 0.0
@@ -64,9 +64,10 @@ class Watch:
 class Turns:
     """Threads that statements share; `close` at the end."""
 
-    def __init__(self, threads: int = THREADS, *, seconds_max: float = EVALUATING_SECONDS_MAX) -> None:
+    def __init__(self, threads: int = THREADS, *, seconds_max: float | None = None) -> None:
+        """`seconds_max` bounds a call, and a row; EVALUATING_SECONDS_MAX by itself."""
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="evaluating")
-        self._seconds_max = seconds_max
+        self._seconds_max = EVALUATING_SECONDS_MAX if seconds_max is None else seconds_max
 
     def close(self) -> None:
         """Begin nothing more."""

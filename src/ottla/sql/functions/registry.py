@@ -186,6 +186,10 @@ RESULT_MAX = 1 << 24
 """How many characters, bytes or elements a function may make of a few: a record of Kafka's is no longer either."""
 
 
+ELEMENTS_MAX = 1 << 20
+"""How many elements an array may have that a function makes of a text or of numbers: making it holds all threads."""
+
+
 def check_size(name: str, size: int, most: int = RESULT_MAX) -> None:
     """Raise EvaluationError where a result would be too large."""
     if size > most:

@@ -10,7 +10,7 @@ import uuid
 from ottla.sql.errors import EvaluationError
 from ottla.sql.functions.java_regex import found_in, java_pattern, matches, replaced_all
 from ottla.sql.functions.java_regex import split as split_java
-from ottla.sql.functions.registry import check_size, scalar
+from ottla.sql.functions.registry import ELEMENTS_MAX, check_size, scalar
 
 
 @scalar("UCASE", "STRING -> STRING")
@@ -201,6 +201,7 @@ def split(value: str | bytes, separator: str | bytes) -> object:
     """The parts of a value between separators; every character where the separator is empty."""
     if not value:
         return [value]
+    check_size("SPLIT", value.count(separator) + 1, ELEMENTS_MAX)  # type: ignore[arg-type]
     if not separator:
         return list(units(value)) if isinstance(value, str) else [bytes((each,)) for each in value]
     return value.split(separator)  # type: ignore[arg-type]
