@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from ottla.sql.commands.entities import Entity, entity
 from ottla.sql.tree import statements as s
 from ottla.sql_server.connectors import ASSERT_SECONDS, LOOK_SECONDS, literal_text
 from ottla.sql_server.errors import FAILED_ASSERTION, StatementError
+from ottla.sql_server.schemas import ReadRegistry
 from ottla.sql_server.session_properties import allowed
 from ottla.sql_server.topics import replicas_of
 
@@ -168,8 +170,10 @@ class Descriptions:
         return entity("queryDescription", text, queryDescription=told)
 
     def _planned(self, statement: s.Statement, properties: Mapping[str, str]) -> PersistentQuery:
-        """The query that a statement would run; may ask the schema registry. Raises SqlError."""
+        """The query that a statement would run; may ask the schema registry, and changes nothing there. Raises SqlError."""
         settings, state = self._server.settings.properties, self._server.state
+        if (registry := state.catalogue.registry) is not None:
+            state = replace(state, catalogue=replace(state.catalogue, registry=ReadRegistry(registry)))
         if isinstance(statement, s.QueryStatement):
             given = {**settings, **state.settings_under(properties)}
             plan = plan_select(statement.query, state.catalogue, given, "EXPLAIN")

@@ -16,12 +16,12 @@ from typing import TypeVar
 from ottla.schemas import ParsedSchema
 from ottla.serdes import KnownSchema, Registry, SchemaText, SerdeError, serde_settings
 from ottla.sql import RegistryAwayError, SqlError
-from ottla.sql.answers import WITH_SCHEMAS
+from ottla.sql.answers import WITH_SCHEMAS, SchemaRegistry
 from ottla.sql.commands import Catalogue
 from ottla.sql_server.turns import Watch, evaluated
 from ottla.streams import Record
 
-__all__ = ["Asking", "ServerRegistry", "registry_of"]
+__all__ = ["Asking", "ReadRegistry", "ServerRegistry", "registry_of"]
 
 PREFIX = "ksql.schema.registry."
 WITH_PREFIX = ("url", "ssl.")
@@ -78,6 +78,32 @@ class ServerRegistry:
     def parsed(self, schema: SchemaText) -> ParsedSchema:
         """See `SchemaRegistry`."""
         return self._registry.parsed(schema)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRegistry:
+    """A `SchemaRegistry` that is only read: what would be registered is taken for registered, and nothing is.
+
+    EXPLAIN plans with it, since it tells what a statement would do and does nothing.
+    """
+
+    of: SchemaRegistry
+
+    def register(self, subject: str, schema: SchemaText) -> KnownSchema:
+        """Return a schema without an id, which it has not."""
+        return KnownSchema(schema)
+
+    def latest(self, subject: str) -> KnownSchema:
+        """See `SchemaRegistry`."""
+        return self.of.latest(subject)
+
+    def by_id(self, number: int) -> SchemaText:
+        """See `SchemaRegistry`."""
+        return self.of.by_id(number)
+
+    def parsed(self, schema: SchemaText) -> ParsedSchema:
+        """See `SchemaRegistry`."""
+        return self.of.parsed(schema)
 
 
 def registry_of(properties: Mapping[str, str], timeout_s: float) -> ServerRegistry | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from ottla.sql import EvaluationError, parse_expression
-from ottla.sql.expressions import Scope
+from ottla.sql.expressions import Scope, compile_expression
 from ottla.sql.expressions.compiler import compiled
 from ottla.sql.functions.collections import array_distinct, array_except, array_intersect, array_sort_by, array_union
+from ottla.sql.types import STRING
 
 BIG = "LPAD('', 16000000, 'a')"
 
@@ -49,3 +52,27 @@ def test_equal_elements_are_found_whatever_they_are_and_the_first_stays() -> Non
 def test_many_elements_are_sorted_as_few_are(order: str) -> None:
     items: list[object] = [(each * 7919) % 120_001 for each in range(120_000)]
     assert array_sort_by([*items, None], order) == [*sorted(items, reverse=order == "DESC"), None]  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "EXTRACTJSONFIELD('{}', CONCAT('$.', V))",
+        "REGEXP_REPLACE('b', 'a|b', V)",
+        "'abc' LIKE V",
+        "PARSE_DATE(V, 'yyyy-MM-dd')",
+        "REGEXP_EXTRACT(V, 'b')",
+    ],
+)
+def test_texts_of_rows_are_not_kept_for_rows_that_may_come(text: str) -> None:
+    evaluate = compile_expression(parse_expression(text), Scope.of([(None, "V", STRING)]))
+    evaluate(("a",))
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for each in range(100):
+            evaluate((f"{each}" + "a" * 100_000,))
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 2_000_000, "100 texts of 100,000 letters are ten million"

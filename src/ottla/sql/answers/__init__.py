@@ -15,7 +15,7 @@ from ottla.sql.answers.rows import ProtobufWriter, RowWriter
 from ottla.sql.answers.tasks import OneTask
 from ottla.sql.formats import FormatError
 from ottla.sql.formats.json import compact_text
-from ottla.sql.formats.registry import WITH_SCHEMAS
+from ottla.sql.formats.registry import WITH_SCHEMAS, SchemaRegistry
 from ottla.sql.inserting import InsertedRecord, inserted
 from ottla.sql.lowering import application_id, query_of_topic, topology_of
 from ottla.sql.lowering.serdes import LostRecord
@@ -32,6 +32,7 @@ __all__ = [
     "PullQuery",
     "RowWriter",
     "ScanRefusedError",
+    "SchemaRegistry",
     "Shapes",
     "TableRows",
     "application_id",

@@ -49,6 +49,8 @@ class Compiled:
     evaluate: Evaluate
 
 
+KEPT_LETTERS_MAX = 1000
+"""Of a pattern that is kept for the next row; a row's own text may be a longer one."""
 FAILURES = (EvaluationError, ArithmeticError, ValueError, TypeError, AttributeError, LookupError, RecursionError)
 
 
@@ -342,7 +344,8 @@ def _like(value: e.Expression, pattern: e.Expression, escape: str | None, scope:
         left, right = text(row), of(row)
         if left is None or right is None:
             raise _Null("null in LIKE")
-        return known(right)(str(left))
+        holds = known(right) if len(str(right)) <= KEPT_LETTERS_MAX else operators.like_pattern(str(right), escape)
+        return holds(str(left))
 
     return Compiled(BOOLEAN, evaluate)
 
