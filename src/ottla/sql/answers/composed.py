@@ -36,7 +36,7 @@ LOOK_UPS_MAX = 1000
 JOINS_MAX, ORDERS_MAX = 16, 64
 PIECE = 10_000
 """Rows that are sorted at a time."""
-TURN = 20
+TURN = 5
 """Rows after which others may have their turn."""
 Ticking = Iterator[Row | None]
 Value = Callable[[Row], object]
