@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ottla.base import Offset, TopicPartition
+from ottla.cli.streams_reset import internal_topics
 from ottla.client import BlockingClient
 from ottla.wire import Record, build_batch
 from tests import peer
@@ -65,6 +66,12 @@ def test_a_reset_begins_anew_and_deletes_internal_topics_and_the_checkpoint(
     assert found.code == 0, found
     assert positions(client) == [0, 0] and internal(client) == {"app-other"}
     assert not checkpoint.parent.exists() and f"Deleting checkpoint {tmp_path}/app" in found.out
+
+
+def test_internal_topics_of_an_application_whose_id_begins_alike_are_left() -> None:
+    topics = ["app-counts-changelog", "app-2-counts-changelog", "app-2-in-repartition", "app2-counts-changelog", "in"]
+    assert internal_topics("app", topics, ["app", "app-2", "app-3"]) == ["app-counts-changelog"]
+    assert internal_topics("app-2", topics, ["app", "app-2"]) == ["app-2-counts-changelog", "app-2-in-repartition"]
 
 
 def test_a_dry_run_changes_nothing(run: Run, at: str, client: BlockingClient, tmp_path: Path) -> None:

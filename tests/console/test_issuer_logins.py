@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -199,6 +200,17 @@ def test_one_leaves_for_pages_of_the_console_alone(
 
 
 @pytest.mark.slow  # brokers and a console of its own; make test-console
+def test_who_names_no_host_is_refused_and_not_sent_away(
+    with_tokens: tuple[IssuerServer, Server, RunningConsole],
+) -> None:
+    _, _, console = with_tokens
+    place = urlsplit(console.base)
+    with socket.create_connection((place.hostname, place.port), timeout=30) as client:
+        client.sendall(b"GET /api/login/issuer HTTP/1.0\r\n\r\n")
+        answer = client.makefile("rb").read().decode()
+    assert answer.split()[1] == "400" and "names no host" in answer, answer
+
+
 def test_without_delegation_tokens_an_access_token_logs_in_until_it_ends(tmp_path: Path, ca: Identity) -> None:
     with everything(tmp_path, ca, tokens=False, secret=None, lasts_s=6) as (_, _, console):
         browser = Browser(console, ca)

@@ -6,6 +6,8 @@ import asyncio
 import http.client
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -98,6 +100,25 @@ def test_tokens_end_with_the_console(server: Server, tmp_path: Path) -> None:
         console.as_user("ann", password("ann"))
         [made] = tokens(server).keys() - before
     assert made not in tokens(server)
+
+
+def test_a_login_on_its_way_while_the_console_stops_leaves_no_token(server: Server, tmp_path: Path) -> None:
+    before = tokens(server).keys()
+    with console_with_logins(server, tmp_path) as console:
+
+        def enter(_: int) -> None:
+            with suppress(OSError, http.client.HTTPException):
+                fresh = RunningConsole(console.process, console.lines, base=console.base)
+                fresh.enter({"user": "ann", "password": password("ann"), "mechanism": "PLAIN"})
+
+        with ThreadPoolExecutor(12) as threads:
+            entering = [threads.submit(enter, each) for each in range(12)]
+            until(lambda: tokens(server).keys() - before, "the first token")
+            console.process.terminate()
+            for each in entering:
+                each.result()
+            console.process.wait(60)
+    assert tokens(server).keys() == before
 
 
 def test_sockets_of_the_session_before_are_closed(console: RunningConsole) -> None:

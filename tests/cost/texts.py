@@ -72,6 +72,11 @@ def _properties(count: int) -> str:
     return json.dumps({"type": "object", "properties": properties, "required": list(properties)})
 
 
+def _one_of(count: int) -> str:
+    parts = [{"type": "object", "properties": {f"f{at}": {"type": "string"}}} for at in range(count)]
+    return json.dumps({"oneOf": parts})
+
+
 def _follows(kind: SchemaType) -> Callable[[str], object]:
     def run(text: str) -> object:
         schema = parse(kind, text)
@@ -137,6 +142,7 @@ KINDS: dict[str, Kind] = {
     "Avro: records of a union": (_union, _follows(SchemaType.AVRO)),
     "Avro: depth": (_deep, _follows(SchemaType.AVRO)),
     "JSON Schema: properties": (_properties, _follows(SchemaType.JSON)),
+    "JSON Schema: oneOf": (_one_of, _follows(SchemaType.JSON)),
     "SQL: columns": (_source, _defined),
     "SQL: structs": (lambda n: _source(1, f"STRUCT<{_columns(n)}>"), _defined),
     "SQL: statements": (lambda n: _of(n, lambda at: f"DROP STREAM S{at};", "\n"), split_statements),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -24,6 +24,7 @@ from ottla.http import (
     everybody,
     json_reply,
     text_reply,
+    while_there,
 )
 
 Handle = Callable[[Request], Awaitable[Reply | StreamedReply]]
@@ -163,3 +164,54 @@ def test_what_is_no_http_is_answered_and_fills_no_log(caplog: pytest.LogCaptureF
 
     run(test)
     assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
+
+
+def test_a_client_that_takes_nothing_of_an_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.http.server.STALLED_SECONDS_MAX", 0.05)
+
+    async def test() -> None:
+        ended = asyncio.Event()
+
+        async def endless() -> AsyncGenerator[bytes, None]:
+            try:
+                while True:
+                    yield bytes(1 << 16)
+            finally:
+                ended.set()
+
+        async def handle(request: Request) -> StreamedReply:
+            return StreamedReply(endless(), "application/octet-stream")
+
+        async with serving(route("GET", "/", handle)) as base:
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(base.rpartition(":")[2]), limit=1)
+            writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            await reader.readexactly(1)  # it has begun; nothing more is taken
+            await ended.wait()
+            writer.close()
+
+    run(test)
+
+
+def test_what_is_awaited_for_a_client_that_goes_is_cancelled() -> None:
+    async def test() -> None:
+        begun, cancelled = asyncio.Event(), asyncio.Event()
+
+        async def long() -> None:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.set()
+
+        async def handle(request: Request) -> Reply:
+            await while_there(request, long())
+            return text_reply("")
+
+        async with serving(route("GET", "/", handle)) as base:
+            _, writer = await asyncio.open_connection("127.0.0.1", int(base.rpartition(":")[2]))
+            writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            await begun.wait()
+            writer.close()
+            await cancelled.wait()
+
+    run(test)

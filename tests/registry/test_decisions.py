@@ -396,7 +396,7 @@ def test_who_reads_the_log_comes_to_the_same_state_and_ids_never_change_their_me
     ("written", "meant"),
     [
         *(("", None), (":.:", None), (":.__GLOBAL:", ":.__GLOBAL:"), (":.ctx:", ":.ctx:"), (":.:a", "a")),
-        *((":.ctx:a", ":.ctx:a"), (":.ctx", ":.ctx"), (":*:", ":*:"), ("a", "a")),
+        *((":.ctx:a", ":.ctx:a"), (":.ctx", ":.ctx:"), (":*:", ":*:"), ("a", "a")),
     ],
 )
 def test_a_name_of_settings_is_what_it_means(written: str, meant: str | None) -> None:
@@ -409,3 +409,10 @@ def test_a_subject_is_never_in_a_context_that_stands_for_everything() -> None:
             checked(each)
         assert refused.value.code == 42208
     assert Subject.of("a").beside(":.:b") == "b", "a name with the default context is the plain one"
+
+
+def test_a_context_may_be_named_without_its_second_colon() -> None:
+    assert Subject.of(":.ctx") == Subject.of(":.ctx:") == Subject(".ctx", "")
+    assert scope_of(":.ctx") == scope_of(":.ctx:") == ":.ctx:"
+    assert refused(lambda: checked(":.ctx"))[0] == refused(lambda: checked(":.ctx:"))[0]
+    assert in_context(".other", ":.ctx") == ":.ctx"

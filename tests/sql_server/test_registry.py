@@ -38,6 +38,18 @@ def avro(broker: Server, registry: RegistryProcess) -> Iterator[SqlProcess]:
         yield found
 
 
+def test_explain_registers_nothing(avro: SqlProcess, registry: RegistryProcess, name: str) -> None:
+    avro.ksql(f"CREATE STREAM {name} (k INT KEY, v INT) WITH (kafka_topic='{name}', format='JSON', partitions=1);")
+    before = registry.get("/subjects")
+    (told,) = avro.ksql(f"EXPLAIN CREATE STREAM {name}_a WITH (value_format='AVRO') AS SELECT * FROM {name};")
+    assert f"{name}_A" in told["queryDescription"]["topology"]
+    refused = (
+        f"EXPLAIN CREATE STREAM {name}_b (v INT) WITH (kafka_topic='{name}_b', value_format='AVRO', partitions=1);"
+    )
+    assert "does not run a ksql query" in avro.refused(refused)[2]
+    assert registry.get("/subjects") == before
+
+
 def wait_avro(broker: Server, registry: RegistryProcess, topic: str, wanted: object) -> None:
     """Return when a value is in a topic, as Confluent's deserializer reads it."""
     read = AvroDeserializer(SchemaRegistryClient({"url": registry.url}))
@@ -127,7 +139,7 @@ def test_a_registry_that_never_answers_costs_one_statement_its_time_and_nobody_e
             assert (status, code) == (400, 40001)
             assert "did not answer" in words and url in words
             sql.ksql(f"CREATE STREAM {name}_j (v INT) WITH (kafka_topic='{name}', value_format='JSON', partitions=1);")
-            explain = f"EXPLAIN CREATE STREAM {name}_x WITH (value_format='AVRO') AS SELECT * FROM {name}_j;"
+            explain = f"EXPLAIN CREATE STREAM {name}_x WITH (kafka_topic='{name}', value_format='AVRO', partitions=1);"
             assert "ottla.sql.registry.timeout.ms" in sql.refused(explain)[2], "asked beside the loop, too"
             assert sql.ask("GET", "/info").status == 200
 

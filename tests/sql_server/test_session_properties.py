@@ -262,3 +262,10 @@ def test_variables_make_no_statement_longer_than_any_may_be() -> None:
         substituted(text, {"V": value})
     asked = substituted("SELECT '${v}' FROM s;", {"v": "${file:/etc/passwd:root}"})
     assert asked == "SELECT '${file:/etc/passwd:root}' FROM s;"
+
+
+@pytest.mark.parametrize("name", ["cache.max.bytes.buffering", "ksql.streams.statestore.cache.max.bytes"])
+def test_a_query_takes_no_more_memory_for_its_caches_than_is_allowed(name: str) -> None:
+    check_property(name, str(128 << 20))
+    with pytest.raises(SqlError, match=str(128 << 20)):
+        check_property(name, str((128 << 20) + 1))

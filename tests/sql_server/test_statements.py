@@ -6,6 +6,7 @@ import json
 
 from tests.server import Server
 from tests.sql_server.running import SqlProcess
+from tests.waiting import until
 
 
 def stream(name: str, partitions: int = 1) -> str:
@@ -100,6 +101,65 @@ def test_queries_are_paused_resumed_terminated_and_explained(sql: SqlProcess, na
     sql.ksql(f"TERMINATE {id_};")
     assert f"Query with id:{id_} does not exist" in sql.refused(f"EXPLAIN {id_};")[2]
     sql.ksql(f"DROP STREAM {name}_x DELETE TOPIC; DROP STREAM {name};")
+
+
+def internal_topics(sql: SqlProcess, query: str) -> set[str]:
+    (listed,) = sql.ksql("SHOW ALL TOPICS;")
+    return {each["name"] for each in listed["topics"] if f"query_{query}-" in each["name"]}
+
+
+def test_a_query_that_ends_leaves_the_topics_of_one_whose_id_begins_alike(sql: SqlProcess, name: str) -> None:
+    sql.ksql(stream(name))
+    (made,) = sql.ksql(f"CREATE TABLE {name}_t AS SELECT v, COUNT(*) AS c FROM {name} GROUP BY v;")
+    id_ = made["commandStatus"]["queryId"]
+    alike = f"`{id_.removeprefix('CTAS_')}-x`"
+    (other,) = sql.ksql(f"CREATE TABLE {alike} AS SELECT v, COUNT(*) AS c FROM {name} GROUP BY v;")
+    other_id = other["commandStatus"]["queryId"]
+    assert other_id.startswith(f"{id_}-")
+    until(lambda: len(internal_topics(sql, id_) - internal_topics(sql, other_id)) == 2, "topics of the one")
+    until(lambda: len(internal_topics(sql, other_id)) == 2, "topics of the other")
+    kept = internal_topics(sql, other_id)
+    sql.ksql(f"TERMINATE {id_};")
+    until(lambda: internal_topics(sql, id_) <= kept, "the end of the one")
+    assert internal_topics(sql, id_) == kept
+    sql.ksql(f"TERMINATE `{other_id}`;")
+
+
+def test_a_name_that_is_empty_or_blank_is_refused_wherever_one_may_stand(sql: SqlProcess, name: str) -> None:
+    form = f"WITH (kafka_topic='{name}', value_format='JSON', partitions=1)"
+    for text in (
+        f'CREATE STREAM "" (v INT) {form};',
+        f"CREATE STREAM {name} (` ` INT) {form};",
+        f"CREATE STREAM {name} (v STRUCT<`` INT>) {form};",
+        "CREATE TYPE `` AS INT;",
+        "CREATE SOURCE CONNECTOR `` WITH ('a' = 'b');",
+        "DROP CONNECTOR ` `;",
+        "DESCRIBE ``;",
+        "TERMINATE ``;",
+    ):
+        status, code, words = sql.refused(text)
+        assert (status, code, "may not be empty or blank" in words) == (400, 40001, True), (text, words)
+    assert "may not be empty or blank" in sql.refused("SELECT 1 AS `` FROM s;", "/query")[2]
+
+
+def test_a_time_too_far_away_is_the_statements_mistake_and_names_its_bound(sql: SqlProcess, name: str) -> None:
+    sql.ksql(f"CREATE STREAM {name} (t TIMESTAMP) WITH (kafka_topic='{name}', value_format='JSON', partitions=1);")
+    for text, bound, path in (
+        (
+            f"INSERT INTO {name} (ROWTIME, t) VALUES (9223372036854775807, NULL);",
+            "message.timestamp.after.max.ms",
+            "/ksql",
+        ),
+        (f"INSERT INTO {name} (ROWTIME, t) VALUES (253402300800000, NULL);", "message.timestamp.after.max.ms", "/ksql"),
+        (f"INSERT INTO {name} (t) VALUES ('2020-01-01T00:00:00+99:99');", "Timestamp format", "/ksql"),
+        (f"SELECT * FROM {name} WHERE ROWTIME > '2020-01-01T00:00+9999';", "offset", "/query"),
+        (f"SELECT * FROM {name} WHERE ROWTIME > '0000-01-01';", "out of range", "/query"),
+    ):
+        status, code, words = sql.refused(text, path)
+        assert (status, code, bound in words) == (400, 40001, True), (text, words)
+    line = json.dumps({"target": name}) + "\n" + json.dumps({"ROWTIME": 9223372036854775807, "T": None}) + "\n"
+    told = sql.ask("POST", "/inserts-stream", line.encode())
+    assert '"error_code":40001' in str(told.body) or told.body["error_code"] == 40001, told
 
 
 def test_assertions_of_topics_hold_or_fail_with_417(sql: SqlProcess, name: str) -> None:

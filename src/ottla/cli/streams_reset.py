@@ -14,6 +14,7 @@ from ottla.admin import (
     ResetTarget,
     delete_topics,
     describe_group,
+    list_groups,
     plan_offset_reset,
     plan_reset_to_offsets,
     remove_members,
@@ -26,10 +27,11 @@ from ottla.cli.records.positions import now_ms
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterable
 
     from ottla.client import BlockingClient
 
-__all__ = ["is_internal", "reset", "reset_options"]
+__all__ = ["internal_topics", "is_internal", "reset", "reset_options"]
 
 POSITIONS = ("to-offset", "to-earliest", "to-latest", "shift-by", "to-datetime", "by-duration", "from-file")
 INTERNAL = re.compile(
@@ -211,9 +213,20 @@ def is_internal(application_id: str, topic: str) -> bool:
     return topic.startswith(f"{application_id}-") and INTERNAL.fullmatch(topic) is not None
 
 
+def internal_topics(application_id: str, topics: Iterable[str], groups: Iterable[str]) -> list[str]:
+    """Return an application's internal topics, without those of other applications whose ids begin with `<its id>-`.
+
+    Of `app` and `app-2`, whose group is there, the topic `app-2-counts-changelog` is the second's. Kafka's tool deletes it.
+    """
+    others = [each for each in groups if each.startswith(f"{application_id}-")]
+    found = [each for each in topics if is_internal(application_id, each)]
+    return sorted(each for each in found if not any(is_internal(other, each) for other in others))
+
+
 def delete_internal(client: BlockingClient, args: Namespace, topics: set[str]) -> int:
     """Delete the internal topics, or those that are named; returns 1 where that fails."""
-    inferred = sorted(name for name in topics if is_internal(args.application_id, name))
+    groups = [each.group for each in list_groups(client)]
+    inferred = internal_topics(args.application_id, topics, groups)
     named = names_of(args.internal_topics)
     if named and not set(named) <= set(inferred):
         words = (

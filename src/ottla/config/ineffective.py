@@ -12,7 +12,10 @@ from ottla.config.broker_keys import BROKER_KEYS
 
 __all__ = ["EFFECTIVE", "INEFFECTIVE", "ineffective"]
 
-EFFECTIVE = ("share.coordinator.state.topic.",)
+EFFECTIVE = tuple(
+    f"share.coordinator.state.topic.{each}"
+    for each in ("num.partitions", "replication.factor", "min.isr", "segment.bytes")
+)
 """How a topic of Kafka's would be made that a client can ask for; the samples of Kafka set two of these."""
 
 INEFFECTIVE: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -63,6 +66,14 @@ INEFFECTIVE: tuple[tuple[str, tuple[str, ...]], ...] = (
                 "group.coordinator.append.linger.ms",
             ),
             *("group.coordinator.cached.buffer.max.bytes", "controller.performance.", "socket.connection.setup."),
+            *(
+                "controller.quorum.append.linger.ms",
+                "controller.quorum.retry.backoff.ms",
+                "controller.socket.timeout.ms",
+            ),
+            *("internal.metadata.delete.delay.millis", "internal.metadata.max.batch.size.in.bytes"),
+            *("log.initial.task.delay.ms", "num.replica.alter.log.dirs.threads", "server.max.startup.time.ms"),
+            *("producer.id.expiration.check.interval.ms", "replica.socket.receive.buffer.bytes"),
         ),
     ),
 )

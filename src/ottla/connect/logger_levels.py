@@ -62,7 +62,7 @@ class LoggerLevels:
             fresh = {name}
         else:
             fresh = set()
-        below = [each for each in known if name in (_ROOT, each) or each.startswith(name)]
+        below = [each for each in known if name in (_ROOT, each) or each.startswith(f"{name}.")]
         changed = [each for each in below if each in fresh or _word(known[each].getEffectiveLevel()) != word]
         for each in below:
             known[each].setLevel(_LEVELS[word])

@@ -30,7 +30,7 @@ _PREFIXES = (
 """What begins with these is read by whom it is for."""
 _REST = {"rest.port": "listeners=http://:PORT", "rest.host.name": "listeners=http://HOST:PORT"}
 """Keys that Kafka had before 3.0, which are still understood, and what stands for them now."""
-_UNHEARD = frozenset(
+UNHEARD = frozenset(
     {
         *("client.dns.lookup", "plugin.discovery", "send.buffer.bytes", "receive.buffer.bytes"),
         *("reconnect.backoff.ms", "reconnect.backoff.max.ms", "retry.backoff.ms", "retry.backoff.max.ms"),
@@ -171,7 +171,7 @@ def _warnings(properties: Mapping[str, str], values: Mapping[str, Any], mode: Wo
             found.append(f"{name} has no effect: it names classes in Java; ottla.http.listeners serves the metrics")
         elif name in unused and not (name.startswith("ssl.") and _has_https(properties)):
             found.append(f"{name} has no effect: {unused[name]}")
-        elif name in _UNHEARD and name in known:
+        elif name in UNHEARD and name in known:
             if values[name] != known[name].default:
                 found.append(f"{name} has no effect here")
         elif name in known or name.startswith(_PREFIXES):

@@ -225,6 +225,9 @@ class Console:
         await asyncio.gather(*self._closing)
         if self._server is not None:
             await self._server.close()
+        self._entry.end_all()  # a login may have begun one while the server closed
+        await self._logins.close()
+        await asyncio.gather(*self._closing)
         await asyncio.gather(*(keeper.stop() for keeper in self._keepers))
         alerts = [place.alerts for place in self._places.values() if place.alerts is not None]
         await asyncio.gather(*(each.stop() for each in alerts))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -58,6 +59,8 @@ class LoginRoutes:
         """Why somebody did not come in by the issuer's page, until the page that is opened then has asked."""
         self._principals: dict[str, str] = {}
         """As whom the clusters know the console itself, once it has asked."""
+        self._running: set[asyncio.Task[Any]] = set()
+        """Logins that are being made, and those that are left since nobody waits for them."""
         self.tokens_left = 0
         """Delegation tokens that could not be ended with their sessions."""
 
@@ -152,13 +155,17 @@ class LoginRoutes:
         tries = f"address {address}", f"user {user} of {settings.name}"
         self._entry.attempt(*tries)
         try:
-            login = await log_in(
+            renewers = await self._renewers(settings)
+            login = await self._waited(
                 settings,
-                mechanism=mechanism,
-                user=user,
-                password=password,
-                lifetime_ms=LIFETIME_MS,
-                renewers=await self._renewers(settings),
+                log_in(
+                    settings,
+                    mechanism=mechanism,
+                    user=user,
+                    password=password,
+                    lifetime_ms=LIFETIME_MS,
+                    renewers=renewers,
+                ),
             )
         except HttpError as error:
             if error.error_code != WRONG_LOGIN:
@@ -181,9 +188,37 @@ class LoginRoutes:
         except OttlaError as error:
             raise HttpError(401, f"The certificate stands for nobody: {error}") from None
         console = self._places[settings.name].cluster
-        login = await log_in_by_certificate(settings, console, user, LIFETIME_MS, await self._renewers(settings))
+        renewers = await self._renewers(settings)
+        login = await self._waited(settings, log_in_by_certificate(settings, console, user, LIFETIME_MS, renewers))
         self._tell(settings, login, request.remote or "")
         return login
+
+    async def _waited(self, settings: ClusterSettings, logging_in: Coroutine[Any, Any, Login]) -> Login:
+        """Return a login; raises what it raises. Where nobody waits for it any more, it is left as soon as it is there."""
+        made = asyncio.get_running_loop().create_task(logging_in)
+        self._keep(made)
+        try:
+            return await asyncio.shield(made)
+        except asyncio.CancelledError:
+            self._keep(asyncio.get_running_loop().create_task(self._left_unseen(settings, made)))
+            raise
+
+    async def _left_unseen(self, settings: ClusterSettings, made: asyncio.Task[Login]) -> None:
+        try:
+            login = await made
+        except HttpError as error:
+            log.debug("a login that nobody waited for was refused: %s", error)
+        else:
+            await self.leave(self._places[settings.name].as_user(login))
+
+    def _keep(self, task: asyncio.Task[Any]) -> None:
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def close(self) -> None:
+        """Return when no login is on its way any more: what comes of one that nobody waits for is left."""
+        while self._running:
+            await asyncio.wait(set(self._running))
 
     def _tell(self, settings: ClusterSettings, login: Login, address: str) -> None:
         log.info("%r has logged in at %s from %s (kept: %s)", login.user, settings.name, address, login.kept)
@@ -237,13 +272,16 @@ class LoginRoutes:
         assert self._issuer is not None
         if request.headers.get("Sec-Fetch-Site", "none").lower() not in ("none", "same-origin"):
             raise HttpError(403, "A login is begun on a page of this console")
+        host = request.headers.get("Host")
+        if not host:
+            raise HttpError(400, "The request names no host (Host), to which the issuer would send back")
         to = request.query.get("to", "/")
         try:
             settings = self._cluster(request.query.get("cluster"))
             scheme = "http" if self._settings.tls is None else "https"
             where, browser = await self._issuer.begin(
                 settings.name,
-                redirect=f"{scheme}://{request.headers['Host']}{BACK_PATH}",
+                redirect=f"{scheme}://{host}{BACK_PATH}",
                 to=to if to == "/" or to.startswith("/c/") else "/",
                 session=request.cookies.get(self._cookie(request)) or "",
             )
@@ -261,7 +299,9 @@ class LoginRoutes:
             answered = await self._issuer.finish(request.query, browser)
             settings = self._cluster(answered.cluster)
             renewers = await self._renewers(settings)
-            login = await log_in_by_access_token(settings, answered.token, LIFETIME_MS, renewers)
+            login = await self._waited(
+                settings, log_in_by_access_token(settings, answered.token, LIFETIME_MS, renewers)
+            )
         except HttpError as error:
             log.info("a login by %s from %s was refused: %s", self._issuer.settings.url, request.remote, error.message)
             return self._failed(error)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from ottla.background import awaited
 from ottla.base import OttlaError
 from ottla.config import listening_line
 from ottla.http.door import (
@@ -30,8 +30,9 @@ from ottla.http.sockets import Socket
 if TYPE_CHECKING:
     from ottla.http.http2 import Http2Protocol
 
-__all__ = ["HttpServer", "Request", "RequestKey", "Route", "SocketRoute"]
+__all__ = ["HttpServer", "Request", "RequestKey", "Route", "SocketRoute", "while_there"]
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 requests_log = logging.getLogger(f"{__name__}.requests")
 """What goes wrong with requests; not that one was no HTTP: that is answered with 400, and anybody could fill logs so."""
@@ -54,7 +55,11 @@ BODY_BYTES_MAX = 1024 * 1024
 KEEP_ALIVE_SECONDS = 75.0
 GONE_LOOK_SECONDS = 0.5
 """How often it is looked whether a client still waits, while there is nothing to send to it."""
+STALLED_SECONDS_MAX = 300.0
+"""How long a client may take nothing of a streamed answer while there is more of it; then its connection is closed."""
 SERVER = {"Server": "Ottla"}
+CLIENT_GONE = 499
+"""What an answer is that a client has not waited for, as nginx has it."""
 PATH_SHOWN = 200
 """Characters of a path that an error repeats."""
 CLOSE_SECONDS_MAX = 1.0
@@ -249,6 +254,8 @@ class HttpServer:
             found = HttpError(error.status, f"{error.reason}: {request.method:.20} {request.path:.{PATH_SHOWN}}")
         except OttlaError as error:
             found = HttpError(500, str(error))
+        except ConnectionError as error:
+            found = HttpError(CLIENT_GONE, str(error))  # nobody reads it
         except Exception:  # our own mistake: it is said, and costs this answer only
             log.exception("%s %s failed", request.method, request.path)
             found = HttpError(500, "The server has failed to answer; its log says why.")
@@ -299,8 +306,8 @@ class _Streaming(web.StreamResponse):
         """Send piece by piece until the end, or until the client is gone."""
         try:
             await self.prepare(request)
-            while (chunk := await _next(self._chunks, request)) is not None:
-                await self.write(chunk)
+            while (chunk := await while_there(request, anext(self._chunks, None))) is not None:
+                await _taken(request, self.write(chunk))
             await self.write_eof()
         except ConnectionError as error:
             log.debug("%s %s: the client is gone: %r", request.method, request.path, error)
@@ -328,19 +335,55 @@ class _Opening(web.StreamResponse):
         return socket.response
 
 
-async def _next(chunks: AsyncGenerator[bytes, None], request: web.Request) -> bytes | None:
-    """Return the next piece, None behind the last; raises ConnectionResetError where nobody waits for it any more."""
-    task = awaited(anext(chunks, None))
+async def while_there(request: web.Request, answering: Awaitable[T]) -> T:
+    """Return what is awaited; it is cancelled, and ConnectionResetError raised, once nobody waits for it any more."""
+    loop = asyncio.get_running_loop()
+    limit = asyncio.timeout(None)
+    timer: asyncio.Handle
+
+    def look() -> None:
+        nonlocal timer
+        if request.transport is None or request.transport.is_closing():
+            limit.reschedule(loop.time())
+        else:
+            timer = loop.call_later(GONE_LOOK_SECONDS, look)
+
+    timer = loop.call_later(GONE_LOOK_SECONDS, look)
     try:
-        while not task.done():
-            await asyncio.wait({task}, timeout=GONE_LOOK_SECONDS)
-            if request.transport is None or request.transport.is_closing():
-                raise ConnectionResetError("the client has closed the connection")
-        return task.result()
+        async with limit:
+            try:
+                return await answering
+            finally:
+                timer.cancel()
+    except TimeoutError:
+        if limit.expired():
+            raise ConnectionResetError("the client has closed the connection") from None
+        raise
+
+
+async def _taken(request: web.Request, writing: Awaitable[None]) -> None:
+    """Return when a piece is on its way; a client that takes nothing for too long is cut off (ConnectionResetError)."""
+    loop = asyncio.get_running_loop()
+    left: float = math.inf
+    timer: asyncio.Handle
+
+    def look() -> None:
+        nonlocal timer, left
+        transport = request.transport
+        if transport is None:
+            return
+        held = transport.get_write_buffer_size()
+        if held >= left:
+            log.info("%s %s: the client takes nothing for %g s", request.method, request.path, STALLED_SECONDS_MAX)
+            transport.abort()
+            return
+        left, timer = held, loop.call_later(STALLED_SECONDS_MAX, look)
+
+    timer = loop.call_soon(look)
+    try:
+        await writing
     finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.wait({task})
+        timer.cancel()
 
 
 def _adding(

@@ -52,6 +52,12 @@ _TEXTS: Mapping[str, str] = {
     "access.control.allow.methods": "",
     INSTANCE_HOSTS: "",
 }
+SETTINGS: Mapping[str, str] = {**_TEXTS, **{name: str(default) for name, (default, _) in _NUMBERS.items()}}
+"""Every setting that is read by its name, and its default."""
+_WITHOUT_EFFECT = {
+    "leader.connect.timeout.ms": "leader.read.timeout.ms bounds a request to the primary, connecting included",
+    "inter.instance.listener.name": "listeners have no names here; inter.instance.protocol chooses one",
+}
 _OLD = {
     "master.eligibility": "leader.eligibility",
     "avro.compatibility.level": "schema.compatibility.level",
@@ -203,7 +209,9 @@ def _warnings(properties: Mapping[str, str], store: Mapping[str, str], *, secure
         )
     unused = unused_security({"security.protocol": "PLAINTEXT", **store})
     for key in properties:
-        if key in _OLD:
+        if key in _WITHOUT_EFFECT:
+            found.append(f"{key} has no effect: {_WITHOUT_EFFECT[key]}")
+        elif key in _OLD:
             found.append(f"{key} is called {_OLD[key]} now")
         elif key.removeprefix(STORE) in unused and key.startswith(STORE):
             found.append(f"{key} has no effect: {unused[key.removeprefix(STORE)]}")

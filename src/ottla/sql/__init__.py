@@ -26,6 +26,7 @@ from ottla.sql.parser.texts import (
     split_statements,
     substituted,
 )
+from ottla.sql.patience import TooLongError, watched
 from ottla.sql.tree.expression_text import expression_text, quoted
 from ottla.sql.tree.statement_text import statement_text
 
@@ -39,6 +40,7 @@ __all__ = [
     "RegistryAwayError",
     "SqlError",
     "StatementText",
+    "TooLongError",
     "UnsupportedError",
     "document_changes",
     "document_condition",
@@ -53,4 +55,5 @@ __all__ = [
     "split_statements",
     "statement_text",
     "substituted",
+    "watched",
 ]

@@ -7,6 +7,7 @@
         ├── ParseError      the text is no statement: has a line and a column
         ├── RegistryAwayError the schema registry gave no answer; the same statement may do later
         ├── EvaluationError one record's value could not be computed; costs a column, never the query
+        ├── TooLongError    what a statement says takes longer than it may (`patience`)
         └── UnsupportedError a statement that ksqlDB knows and Ottla does not run yet; the message names the feature
 """
 

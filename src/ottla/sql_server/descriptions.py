@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import TopicPartition
@@ -16,6 +18,7 @@ from ottla.sql.commands.entities import Entity, entity
 from ottla.sql.tree import statements as s
 from ottla.sql_server.connectors import ASSERT_SECONDS, LOOK_SECONDS, literal_text
 from ottla.sql_server.errors import FAILED_ASSERTION, StatementError
+from ottla.sql_server.schemas import ReadRegistry
 from ottla.sql_server.session_properties import allowed
 from ottla.sql_server.topics import replicas_of
 
@@ -62,15 +65,17 @@ class Descriptions:
         return [await self._described(each, extended=False) for each in sources if each.topic in topics]
 
     async def _described(self, source: Source, *, extended: bool) -> Entity:
-        state = self._server.state
+        state, statuses = self._server.state, self._statuses
+        run = self._server.turns.run  # one with thousands of columns has a long description
         if not extended:
-            return entities.source_description(source, state, self._statuses, extended=False)
+            return await run(lambda: entities.source_description(source, state, statuses, extended=False))
         copies = await replicas_of(self._server.client, source.topic)
         writers = [state.queries[each] for each in state.writers(source.name)]
-        return entities.source_description(
+        described = partial(
+            entities.source_description,
             source,
             state,
-            self._statuses,
+            statuses,
             extended=True,
             partitions=len(copies),
             replication=max(copies, default=0),
@@ -78,6 +83,7 @@ class Descriptions:
             statistics=self._statistics(writers),
             errors=self._errors(writers),
         )
+        return await run(described)
 
     async def _offsets(self, query: PersistentQuery) -> Entity:
         """Where a query's group is in the topics that it reads."""
@@ -119,19 +125,22 @@ class Descriptions:
 
     # -- queries
 
-    def queries(self, text: str, *, extended: bool) -> Entity:
+    async def queries(self, text: str, *, extended: bool) -> Entity:
         """LIST QUERIES, push queries among them."""
         server, statuses = self._server, self._statuses
         if extended:
-            found = [self._description(each) for each in server.state.queries.values()]
+            found = [await self._description(each) for each in server.state.queries.values()]
             return entity("queryDescriptions", text, queryDescriptions=found)
         listed = [entities.query_entry(each, statuses[each.id]) for each in server.state.queries.values()]
         listed += [entities.transient_entry(each.id, each.statement) for each in server.pushing.queries.values()]
         return entity("queries", text, queries=listed)
 
-    def _description(self, query: PersistentQuery) -> Entity:
+    async def _description(self, query: PersistentQuery) -> Entity:
         status, error = self._server.hosts.status(query)
-        found = entities.query_description(query, _topology_text(query.plan), status, self._host)
+        host = self._host
+        found = await self._server.turns.run(
+            lambda: entities.query_description(query, _topology_text(query.plan), status, host)
+        )
         found["overriddenProperties"] = allowed(query.properties)  # what holds, and not what a command may also hold
         if error:
             found["queryErrors"] = [{"timestamp": 0, "errorMessage": error, "type": "UNKNOWN"}]
@@ -151,17 +160,20 @@ class Descriptions:
                 raise SqlError(
                     f"Query with id:{statement.query_id} does not exist, use SHOW QUERIES to view the full set of queries."
                 )
-            return entity("queryDescription", text, queryDescription=self._description(found))
+            return entity("queryDescription", text, queryDescription=await self._description(found))
         inner = statement.statement
         assert inner is not None, text
         query = await server.asking.run(lambda: self._planned(inner, properties))
-        told = entities.query_description(query, _topology_text(query.plan), "", self._host)
+        host = self._host
+        told = await server.turns.run(lambda: entities.query_description(query, _topology_text(query.plan), "", host))
         told |= {"id": "", "sinks": [], "ksqlHostQueryStatus": {}, "state": None}
         return entity("queryDescription", text, queryDescription=told)
 
     def _planned(self, statement: s.Statement, properties: Mapping[str, str]) -> PersistentQuery:
-        """The query that a statement would run; may ask the schema registry. Raises SqlError."""
+        """The query that a statement would run; may ask the schema registry, and changes nothing there. Raises SqlError."""
         settings, state = self._server.settings.properties, self._server.state
+        if (registry := state.catalogue.registry) is not None:
+            state = replace(state, catalogue=replace(state.catalogue, registry=ReadRegistry(registry)))
         if isinstance(statement, s.QueryStatement):
             given = {**settings, **state.settings_under(properties)}
             plan = plan_select(statement.query, state.catalogue, given, "EXPLAIN")

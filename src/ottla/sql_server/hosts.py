@@ -22,7 +22,7 @@ from ottla.sql.commands import PersistentQuery
 from ottla.sql_server.processing_log import ProcessingLog, log_of
 from ottla.sql_server.session_properties import allowed, of_streams
 from ottla.sql_server.settings import ServerSettings
-from ottla.sql_server.topics import delete_topics, topics_beginning
+from ottla.sql_server.topics import delete_topics, internal_topics
 
 if TYPE_CHECKING:
     from ottla.spark import StreamsApplication, StreamsService
@@ -113,10 +113,8 @@ class QueryHosts:
         self.has_office = True
         for each in queries:
             self.begin(each)
-        if not sweep:
-            return
-        kept = frozenset(application_id(self._settings.service_id, each) for each in self._hosted)
-        self.later(lambda: self._sweep(kept), "sweep")
+        if sweep:
+            self.later(self._sweep, "sweep")
 
     def leave_office(self) -> None:
         """Have no query run here any more; what they have done is committed, where that is still allowed."""
@@ -136,12 +134,14 @@ class QueryHosts:
 
         return stop
 
-    async def _sweep(self, kept: frozenset[str]) -> None:
-        """Delete internal topics of queries that have ended while nobody was there to do it."""
-        prefix = application_id(self._settings.service_id, "")
+    async def _sweep(self) -> None:
+        """Delete internal topics of queries that have ended while nobody was there to do it.
+
+        Which queries there are is asked when the topics are known: one that began meanwhile keeps its own.
+        """
         try:
-            there = await topics_beginning(self._client, prefix)
-            left = [each for each in there if not any(each.startswith(f"{name}-") for name in kept)]
+            there = await internal_topics(self._client, self._settings.service_id)
+            left = [topic for query, topics in there.items() if query not in self._hosted for topic in topics]
             if left:
                 log.info("topics that ended queries have left are deleted: %s", ", ".join(left))
                 await delete_topics(self._client, left)
@@ -292,15 +292,16 @@ class QueryHosts:
         if hosted.application is not None and service is not None:
             await self._threaded(lambda: service.end(name, timeout_s=END_SECONDS))
         self._hosted.pop(hosted.query.id, None)
-        await self.forget(name)
+        await self._forget(hosted.query.id)
 
-    async def forget(self, application: str) -> None:
-        """Delete what an application that has ended has left in the cluster."""
+    async def _forget(self, query_id: str) -> None:
+        """Delete what a query that has ended has left in the cluster."""
+        service_id = self._settings.service_id
         try:
-            await delete_topics(self._client, await topics_beginning(self._client, f"{application}-"))
-            await delete_group(self._client, application)
+            await delete_topics(self._client, (await internal_topics(self._client, service_id)).get(query_id, ()))
+            await delete_group(self._client, application_id(service_id, query_id))
         except (KafkaError, OSError) as error:
-            log.warning("what query %s has left cannot be deleted: %s", application, error)
+            log.warning("what query %s has left cannot be deleted: %s", query_id, error)
 
     async def _threaded(self, call: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)

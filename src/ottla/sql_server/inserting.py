@@ -6,13 +6,21 @@ import random
 import time
 from collections.abc import Callable
 
-from ottla.base import Millis, TopicPartition
+from ottla.base import ErrorCode, KafkaError, Millis, TopicPartition
 from ottla.client import Client, PartitionCounts, partition_of
+from ottla.sql import SqlError
 from ottla.sql.answers import InsertedRecord
 from ottla.sql_server.schemas import Asking
 from ottla.wire import Record, build_batch
 
 __all__ = ["Inserting"]
+
+_BOUNDS = {
+    ErrorCode.INVALID_TIMESTAMP: "message.timestamp.before.max.ms and message.timestamp.after.max.ms of it bound ROWTIME",
+    ErrorCode.MESSAGE_TOO_LARGE: "the topic's max.message.bytes bounds a row",
+    ErrorCode.INVALID_RECORD: "a topic with cleanup.policy=compact takes no row without a key",
+}
+"""What the broker refuses of a row, which is the statement's mistake, by the setting that says so."""
 
 
 class Inserting:
@@ -38,8 +46,14 @@ class Inserting:
                 )
             ]
         )
-        (appended,) = await self._client.produce({TopicPartition(record.topic, number): batch})
-        appended.check()
+        (appended,) = await self._client.append({TopicPartition(record.topic, number): batch})
+        try:
+            appended.check()
+        except KafkaError as error:
+            bounds = _BOUNDS.get(error.code)
+            if bounds is None:
+                raise
+            raise SqlError(f"Topic {record.topic} does not take the row: {error} ({bounds})") from error
 
     async def close(self) -> None:
         """Close the client."""

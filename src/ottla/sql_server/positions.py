@@ -18,7 +18,7 @@ from ottla.sql.answers import application_id
 from ottla.sql.commands import PersistentQuery, ServerState
 from ottla.sql_server.settings import ServerSettings
 from ottla.sql_server.tables import FollowedTable
-from ottla.sql_server.topics import topics_beginning
+from ottla.sql_server.topics import internal_topics
 
 __all__ = ["Positions", "position_of"]
 
@@ -87,7 +87,8 @@ class Positions:
         client = self._client = self._client or self._make_client("positions")
         group = application_id(self._settings.service_id, query.id)
         await _committed(client, group, wanted)
-        between = [each for each in await topics_beginning(client, f"{group}-") if each.endswith("-repartition")]
+        there = (await internal_topics(client, self._settings.service_id)).get(query.id, ())
+        between = [each for each in there if each.endswith("-repartition")]
         await client.metadata(between)
         places = [place for topic in between for place in client.cluster.partitions_of(topic)]
         for _ in between:  # each may lead to the next, in an order that their names do not tell

@@ -13,8 +13,9 @@ import asyncio
 import bisect
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from ottla.base import TopicPartition
 from ottla.client import Client
@@ -27,6 +28,7 @@ from ottla.sql.answers import (
     TableRows,
     composed_query,
     is_composed,
+    is_light,
     pull_query,
 )
 from ottla.sql.commands import ServerState, Source
@@ -38,7 +40,7 @@ from ottla.sql_server.processing_log import ProcessingLog, log_of
 from ottla.sql_server.reading import Learn, TopicReader
 from ottla.sql_server.settings import ServerSettings
 from ottla.sql_server.tables import FollowedTable, Stored
-from ottla.sql_server.turns import TURN_SECONDS_MAX, in_turn
+from ottla.sql_server.turns import Turns
 from ottla.streams import Record
 
 __all__ = ["BATCH", "PullAnswer", "Pulling"]
@@ -46,6 +48,8 @@ __all__ = ["BATCH", "PullAnswer", "Pulling"]
 CONSISTENCY, POSITION = "ottla.sql.pull.consistency", "ottla.sql.pull.position"
 BATCH = 500
 """Rows that are made before others have their turn; fewer of a table are all."""
+LIGHT_KEYS_MAX = 100
+"""Keys of a light query that are looked up at once; more are looked up in a thread."""
 WAIT_MS = 200
 BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
@@ -90,10 +94,11 @@ class Pulling:
         make_client: Callable[[str], Client],
         state: Callable[[], ServerState],
         later: Callable[[Callable[[], Awaitable[None]], str], None],
+        turns: Turns,
         learn: Learn | None = None,
     ) -> None:
         """`later` has something done beside what is asked; `learn` is the readers'."""
-        self._learn = learn
+        self._learn, self._turns = learn, turns
         self._settings, self._make_client, self._state, self._later = settings, make_client, state, later
         self._tables: dict[str, FollowedTable] = {}
         self._beginning: dict[str, asyncio.Lock] = {}
@@ -148,7 +153,9 @@ class Pulling:
         if is_composed(query):
             return await self._composed(query, text, given, properties, scans=scans)
         catalogue = self._state().catalogue
-        found = await in_turn(text, lambda: pull_query(query, catalogue, given, scans=scans, shapes=self._shapes))
+        found = await self._planned(
+            query, lambda: pull_query(query, catalogue, given, scans=scans, shapes=self._shapes)
+        )
         if found.source.kind == "STREAM":
             return await self._of_stream(found)
         table = await self._table(found.source)
@@ -161,7 +168,7 @@ class Pulling:
     ) -> PullAnswer:
         """Answer a query over several tables, or one with groups or an order."""
         catalogue = self._state().catalogue
-        found = await in_turn(text, lambda: composed_query(query, catalogue, given, scans=scans))
+        found = await self._turns.run(lambda: composed_query(query, catalogue, given, scans=scans))
         tables: dict[str, FollowedTable] = {}
         try:
             for each in found.tables:
@@ -169,15 +176,22 @@ class Pulling:
                     table = tables[each.source.name] = await self._table(each.source)
                     table.hold()
             await self._as_new_as(properties, list(tables.values()))
-            # from here to the positions nothing is awaited: what is read is of one moment
-            for each_table in tables.values():
-                each_table.check()
-            rows = found.begin(_Reading(tables, self._settings.limits.pull_rows))
-            position = {topic: told for each in tables.values() for topic, told in _told(each.position).items()}
+            async with AsyncExitStack() as still:  # what is read is of one moment: no table moves until all is read
+                for _, each_table in sorted(tables.items()):
+                    await still.enter_async_context(each_table.still)
+                    each_table.check()
+                rows = await self._turns.run(partial(found.begin, _Reading(tables, self._settings.limits.pull_rows)))
+                position = {topic: told for each in tables.values() for topic, told in _told(each.position).items()}
         finally:
             for each_table in tables.values():
                 each_table.release()
         return PullAnswer(found, position, self._in_turns(rows))
+
+    async def _planned(self, query: q.Query, plan: Callable[[], PullQuery]) -> PullQuery:
+        """Plan a query: one that is light, and known but for its condition, at once, since that takes less than a turn."""
+        if is_light(query) and self._shapes.know(query, self._state().catalogue):
+            return plan()
+        return await self._turns.run(plan)
 
     async def _as_new_as(self, properties: Mapping[str, str], tables: Sequence[FollowedTable]) -> None:
         """Return when tables are as new as a query wants them; raises SqlError."""
@@ -190,7 +204,7 @@ class Pulling:
 
     async def _in_turns(self, rows: Iterator[Row | None]) -> AsyncGenerator[list[Row], None]:
         with self._counted():
-            async for batch in _batches(rows):
+            async for batch in self._turns.batches(rows, BATCH):
                 yield batch
 
     @contextmanager
@@ -212,8 +226,13 @@ class Pulling:
             self.latency.add(time.monotonic() - begun_s)
 
     async def _rows(self, table: FollowedTable, query: PullQuery) -> AsyncGenerator[list[Row], None]:
+        keys = query.wanted.keys
+        rows = query.turns(self._bounded(table.found(query.wanted), query))
         with self._counted(), table.used():
-            async for batch in _batches(query.turns(self._bounded(table.found(query.wanted), query))):
+            if query.is_light and keys is not None and len(keys) <= LIGHT_KEYS_MAX:
+                yield [row for row in rows if row is not None]
+                return
+            async for batch in self._turns.batches(rows, BATCH):
                 yield batch
 
     def _bounded(self, rows: Iterator[Row], query: PullQuery) -> Iterator[Row]:
@@ -300,7 +319,7 @@ class Pulling:
                     before = [
                         each for each in records if each.offset < ends[TopicPartition(each.topic, each.partition)]
                     ]
-                    async for batch in _batches(query.turns(_stream_rows(before, query))):
+                    async for batch in self._turns.batches(query.turns(_stream_rows(before, query)), BATCH):
                         rows = batch if left is None else batch[:left]
                         left = None if left is None else left - len(rows)
                         if rows:
@@ -309,24 +328,6 @@ class Pulling:
                             break
             finally:
                 await reader.close()
-
-
-async def _batches(rows: Iterator[Row | None]) -> AsyncGenerator[list[Row], None]:
-    """Rows in batches; the loop gets a turn after each, and after every so much time that brings none."""
-    batch: list[Row] = []
-    turn_s = time.monotonic()
-    for row in rows:
-        if row is not None:
-            batch.append(row)
-        is_full = len(batch) >= BATCH
-        if is_full:
-            yield batch
-            batch = []
-        if is_full or time.monotonic() - turn_s > TURN_SECONDS_MAX:
-            await asyncio.sleep(0)
-            turn_s = time.monotonic()
-    if batch:
-        yield batch
 
 
 class _Reading:

@@ -7,9 +7,9 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from ottla.client import Client
 from ottla.sql.answers import OneTask, formats_text, plan_select, record_text
@@ -23,7 +23,7 @@ from ottla.sql_server.processing_log import ProcessingLog, log_of
 from ottla.sql_server.reading import Learn, TopicReader
 from ottla.sql_server.session_properties import allowed, of_streams
 from ottla.sql_server.settings import ServerSettings
-from ottla.sql_server.turns import TURN_SECONDS_MAX
+from ottla.sql_server.turns import Turns
 from ottla.streams import Record
 
 __all__ = ["PushQuery", "Pushing"]
@@ -60,10 +60,11 @@ class Pushing:
         settings: ServerSettings,
         make_client: Callable[[str], Client],
         state: Callable[[], ServerState],
+        turns: Turns,
         learn: Learn | None = None,
     ) -> None:
         """`name` is in the ids of queries: other servers have others; `learn` is the readers'."""
-        self._learn = learn
+        self._learn, self._turns = learn, turns
         self._name, self._settings, self._make_client, self._state = name, settings, make_client, state
         self._numbers = itertools.count(1)
         self.queries: dict[str, PushQuery] = {}
@@ -82,7 +83,7 @@ class Pushing:
             found.closing.set()
         return found is not None
 
-    def begin(
+    async def begin(
         self, query: q.Query, text: str, properties: Mapping[str, str]
     ) -> tuple[PushQuery, AsyncGenerator[list[Row], None]]:
         """Begin a query; returns it and its rows as they come. Raises SqlError, StatementError where there are too many."""
@@ -95,11 +96,17 @@ class Pushing:
         id_ = f"transient_{query.source.name}_{self._name}_{next(self._numbers)}"
         state = self._state()
         session = state.settings_under(properties)
-        plan = plan_select(query, state.catalogue, {**self._settings.properties, **session}, id_)
-        columns = plan.sink.schema.value
-        found = PushQuery(id_, text, tuple(each.name for each in columns), tuple(each.type for each in columns))
-        told = ProcessingLog(id_, log_of(self._settings, {each.topic for each in plan.sources}))
-        task = OneTask(plan, told)
+        given = {**self._settings.properties, **session}
+
+        def begun() -> tuple[PushQuery, OneTask]:
+            plan = plan_select(query, state.catalogue, given, id_)
+            columns = plan.sink.schema.value
+            found = PushQuery(id_, text, tuple(each.name for each in columns), tuple(each.type for each in columns))
+            return found, OneTask(
+                plan, ProcessingLog(id_, log_of(self._settings, {each.topic for each in plan.sources}))
+            )
+
+        found, task = await self._turns.run(begun)
         where = of_streams(allowed(session)).get(RESET) or self._settings.streams.get(RESET, "latest")
         self.queries[id_] = found
         return found, self._rows(found, task, where, query.limit)
@@ -112,26 +119,17 @@ class Pushing:
             await reader.begin(where.lower())
             yield []  # it has begun: what is written from now on is part of it
             while not query.closing.is_set():
-                records = _merged(await reader.read(WAIT_MS))
-                batch: list[Row] = []
-                turn_s = time.monotonic()
-                for record in records:
-                    for row in task.rows((record,)):
-                        batch.append(row)
-                        query.rows += 1
-                        self.rows += 1
-                        if query.rows == limit:
-                            yield batch
-                            query.reached_limit = True
-                            return
-                        if len(batch) >= BATCH:
-                            yield batch
-                            batch = []
-                    if time.monotonic() - turn_s > TURN_SECONDS_MAX:
-                        await asyncio.sleep(0)
-                        turn_s = time.monotonic()
-                if batch:
-                    yield batch
+                records = await reader.read(WAIT_MS)
+                if not records:
+                    continue
+                async for batch in self._turns.batches(_ticking(task, records), BATCH):
+                    rows = batch if limit is None else batch[: limit - query.rows]
+                    query.rows += len(rows)
+                    self.rows += len(rows)
+                    yield rows
+                    if query.rows == limit:
+                        query.reached_limit = True
+                        return
         finally:
             self.queries.pop(query.id, None)
             await reader.close()
@@ -149,17 +147,24 @@ class Pushing:
                 records = await reader.read(WAIT_MS)
                 if records and not told:
                     told = True
-                    yield formats_text(records)
-                for record in records:
-                    seen += 1
-                    if (seen - 1) % every:
-                        continue
-                    yield record_text(record)
-                    count += 1
-                    if count == most:
-                        return
+                    yield await self._turns.run(partial(formats_text, records))
+                wanted = [record for number, record in enumerate(records, seen) if not number % every]
+                seen += len(records)
+                if most is not None:
+                    wanted = wanted[: most - count]
+                count += len(wanted)
+                async for texts in self._turns.batches(map(record_text, wanted), BATCH):
+                    for each in texts:
+                        yield each
         finally:
             await reader.close()
+
+
+def _ticking(task: OneTask, records: list[Record]) -> Iterator[Row | None]:
+    """The rows that records lead to, with None behind each record, so that others may have their turn."""
+    for record in _merged(records):
+        yield from task.rows((record,))
+        yield None
 
 
 def _merged(records: list[Record]) -> list[Record]:

@@ -6,6 +6,7 @@ A server plans and asks in threads (`Asking`), and no longer than its limits: wh
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,11 +16,12 @@ from typing import TypeVar
 from ottla.schemas import ParsedSchema
 from ottla.serdes import KnownSchema, Registry, SchemaText, SerdeError, serde_settings
 from ottla.sql import RegistryAwayError, SqlError
-from ottla.sql.answers import WITH_SCHEMAS
+from ottla.sql.answers import WITH_SCHEMAS, SchemaRegistry
 from ottla.sql.commands import Catalogue
+from ottla.sql_server.turns import Watch, evaluated
 from ottla.streams import Record
 
-__all__ = ["Asking", "ServerRegistry", "registry_of"]
+__all__ = ["Asking", "ReadRegistry", "ServerRegistry", "registry_of"]
 
 PREFIX = "ksql.schema.registry."
 WITH_PREFIX = ("url", "ssl.")
@@ -78,6 +80,32 @@ class ServerRegistry:
         return self._registry.parsed(schema)
 
 
+@dataclass(frozen=True, slots=True)
+class ReadRegistry:
+    """A `SchemaRegistry` that is only read: what would be registered is taken for registered, and nothing is.
+
+    EXPLAIN plans with it, since it tells what a statement would do and does nothing.
+    """
+
+    of: SchemaRegistry
+
+    def register(self, subject: str, schema: SchemaText) -> KnownSchema:
+        """Return a schema without an id, which it has not."""
+        return KnownSchema(schema)
+
+    def latest(self, subject: str) -> KnownSchema:
+        """See `SchemaRegistry`."""
+        return self.of.latest(subject)
+
+    def by_id(self, number: int) -> SchemaText:
+        """See `SchemaRegistry`."""
+        return self.of.by_id(number)
+
+    def parsed(self, schema: SchemaText) -> ParsedSchema:
+        """See `SchemaRegistry`."""
+        return self.of.parsed(schema)
+
+
 def registry_of(properties: Mapping[str, str], timeout_s: float) -> ServerRegistry | None:
     """Return the registry that `ksql.schema.registry.url` names, with what else is said of it; None without one.
 
@@ -103,11 +131,14 @@ class Asking:
         timeout_s: float,
         catalogue: Callable[[], Catalogue],
         *,
-        planning_s: float = PLANNING_SECONDS_MAX,
+        planning_s: float | None = None,
     ) -> None:
-        """`url` is the registry's, empty without one; `planning_s` is the limit of a call where there is none."""
+        """`url` is the registry's, empty without one.
+
+        `planning_s` is the limit of what a call evaluates, and of a call where there is no registry.
+        """
         self._url, self._timeout_s, self._catalogue = url, timeout_s, catalogue
-        self._planning_s = planning_s
+        self._planning_s = PLANNING_SECONDS_MAX if planning_s is None else planning_s
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="planning")
         self._learned: set[int] = set()
 
@@ -122,16 +153,21 @@ class Asking:
         topic already, and a statement of a headless server's file.
         """
         limit_s = self._timeout_s if self._url else None if has_to_end else self._planning_s
+        watch = Watch(math.inf if has_to_end else self._planning_s)
         try:
             async with asyncio.timeout(limit_s):
-                return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+                return await asyncio.get_running_loop().run_in_executor(self._threads, evaluated, watch, call)
         except TimeoutError:
+            watch.give_up()
             if not self._url:
                 raise SqlError(f"The statement could not be planned within {self._planning_s:g} s") from None
             raise RegistryAwayError(
                 f"The schema registry at {self._url} did not answer within {self._timeout_s:g} s "
                 "(ottla.sql.registry.timeout.ms)"
             ) from None
+        except asyncio.CancelledError:
+            watch.give_up()
+            raise
 
     async def learn(self, records: Iterable[Record]) -> None:
         """Ask for the schemas that records were written with, so that reading them asks for nothing any more.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ from ottla.sql_server.schemas import Asking, registry_of
 from ottla.sql_server.session_properties import put, unset
 from ottla.sql_server.settings import ServerSettings
 from ottla.sql_server.topics import delete_topics, make_topic
+from ottla.sql_server.turns import Turns
 
 __all__ = ["SqlServer"]
 
@@ -61,8 +62,9 @@ class SqlServer:
         self._first = ServerState(Catalogue(registry=registry_of(settings.properties, settings.registry_timeout_s)))
         self.asking = Asking(settings.registry_url, settings.registry_timeout_s, lambda: self.state.catalogue)
         learn = self.asking.learn if settings.registry_url else None
-        self.pulling = Pulling(settings, self.make_client, lambda: self.state, self.hosts.later, learn)
-        self.pushing = Pushing(self.id, settings, self.make_client, lambda: self.state, learn)
+        self.turns = Turns()
+        self.pulling = Pulling(settings, self.make_client, lambda: self.state, self.hosts.later, self.turns, learn)
+        self.pushing = Pushing(self.id, settings, self.make_client, lambda: self.state, self.turns, learn)
         self.inserting = Inserting(self.make_client("inserts"), self.asking)
         self.cluster_id = ""
         self.statuses: OrderedDict[str, dict[str, Any]] = OrderedDict()
@@ -154,6 +156,7 @@ class SqlServer:
         await self.inserting.close()
         await self.client.close()
         self.asking.close()
+        self.turns.close()
 
     async def _run_file(self) -> None:
         """Carry out the statements of the file; raises SqlError with the place of the one that cannot be."""
@@ -291,8 +294,7 @@ class SqlServer:
         topics = {each.sink.topic for each in state.queries.values()}
         topics |= {each.topic for each in state.catalogue.sources.values()}
         try:  # a pattern may also take too long for a topic's name: nothing has ended then
-            wanted = [compile_java(each) for each in patterns]
-            gone = sorted(each for each in topics if any(pattern.fullmatch(each) for pattern in wanted))
+            gone = await self.turns.run(lambda: _matching(patterns, topics))
         except PatternError as error:
             raise SqlError(f"Invalid pattern: {error}") from None
         for query in state.queries.values():
@@ -300,3 +302,9 @@ class SqlServer:
         self.is_ready = False
         await self.hosts.settled()
         await delete_topics(self.client, [*gone, self.settings.command_topic])
+
+
+def _matching(patterns: Iterable[str], topics: Iterable[str]) -> list[str]:
+    """Return the topics that a pattern is of; raises PatternError."""
+    wanted = [compile_java(each) for each in patterns]
+    return sorted(each for each in topics if any(pattern.fullmatch(each) for pattern in wanted))

@@ -39,6 +39,8 @@ NAME_LETTERS_MAX = 200
 """Of a name in an error."""
 VALUE_LETTERS_MAX = 64 << 10
 """Of one value: a position names every partition of its topics."""
+_CACHE = f"[0,...,{128 << 20}]"
+"""Bytes of memory that one query's caches may take, on each of its hosts."""
 _LIMIT = re.compile(r"ksql\.functions\.[a-z_]{1,50}\.limit")
 _NUMBER = ConfigType.INT
 
@@ -52,10 +54,10 @@ _STREAMS: Mapping[str, ConfigKey] = {
     each.name: each
     for each in (
         _key("auto.offset.reset", ConfigType.STRING, "(case insensitive) [earliest, latest]"),
-        _key("cache.max.bytes.buffering", ConfigType.LONG, "[0,...]"),
+        _key("cache.max.bytes.buffering", ConfigType.LONG, _CACHE),
         _key("commit.interval.ms", ConfigType.LONG, "[0,...,600000]"),
         _key("processing.guarantee", ConfigType.STRING, "[at_least_once, exactly_once_v2]"),
-        _key("statestore.cache.max.bytes", ConfigType.LONG, "[0,...]"),
+        _key("statestore.cache.max.bytes", ConfigType.LONG, _CACHE),
     )
 }
 """Settings of a query's Streams application."""

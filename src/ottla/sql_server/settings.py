@@ -67,6 +67,12 @@ _FLAGS: Mapping[str, bool] = {
     f"{PROCESSING}topic.auto.create": False,
     f"{PROCESSING}rows.include": False,
 }
+SETTINGS: Mapping[str, str] = {
+    **_TEXTS,
+    **{name: str(default) for name, (default, _) in _NUMBERS.items()},
+    **{name: str(default).lower() for name, default in _FLAGS.items()},
+}
+"""Every setting that is read by its name, and its default."""
 
 
 @dataclass(frozen=True, slots=True)

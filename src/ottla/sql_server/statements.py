@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,6 @@ from ottla.sql_server.errors import (
     StatementError,
 )
 from ottla.sql_server.session_properties import check_property, is_allowed, put, unset, warnings_of
-from ottla.sql_server.turns import in_turn
 
 if TYPE_CHECKING:
     from ottla.sql_server.server import SqlServer
@@ -60,11 +60,12 @@ class Statements:
     async def execute(self, text: str, asked: Asked) -> list[Entity]:
         """Return the answers to a text's statements; raises StatementError with those to the ones before it."""
         try:
-            statements = await in_turn(text, lambda: split_statements(text))
+            statements = await self._server.turns.read(text, lambda: split_statements(text))
         except SqlError as error:
             raise StatementError(BAD_STATEMENT, str(error), text) from None
         found: list[Entity] = []
         for each in statements:
+            await asyncio.sleep(0)  # what needs no answer from elsewhere lets others have their turn, too
             try:
                 answer = await self.one(each, asked)
             except StatementError as error:
@@ -79,8 +80,8 @@ class Statements:
         text = given.text
         try:
             types = self._server.state.catalogue.types
-            shown = await in_turn(text, lambda: given.shown(asked.variables))
-            statement = await in_turn(text, lambda: given.parse(types, asked.variables))
+            shown = await self._server.turns.read(text, lambda: given.shown(asked.variables))
+            statement = await self._server.turns.read(text, lambda: given.parse(types, asked.variables))
             return await self._answer(statement, shown, asked)
         except CommandTimeoutError as error:
             raise StatementError(COMMAND_TIMEOUT, str(error), text) from error
@@ -150,7 +151,7 @@ class Statements:
             case s.Show(what="TABLES", extended=extended) | s.Describe(what="TABLES", extended=extended):
                 return await told.sources("TABLE", text, extended=extended or isinstance(statement, s.Describe))
             case s.Show(what="QUERIES", extended=extended):
-                return told.queries(text, extended=extended)
+                return await told.queries(text, extended=extended)
             case s.Show(what="TOPICS" | "ALL TOPICS" as what, extended=extended):
                 return await told.topics(text, every=what == "ALL TOPICS", extended=extended)
             case s.Show(what="FUNCTIONS"):

@@ -2,7 +2,8 @@
 
 The topic of a table is what the table is: the newest value of each key. So a follower needs no knowledge of the query that
 writes it, and a table that others write is followed in the same way. SQLite's own temporary file holds the rows: what does
-not fit in its cache goes to the disk, and it is gone with the connection.
+not fit in its cache goes to the disk, and it is gone with the connection. Threads read it, too, beside the loop: SQLite
+lets one at a time in.
 
 A row that cannot be kept or read is told to the processing log, and the others go on. A follower that ends by anything else
 leaves a table behind that is never new again: from then on it answers nobody (`failure`).
@@ -60,13 +61,15 @@ class FollowedTable:
         self._tell = tell
         self.last_asked_s = 0.0
         self._reader = reader
-        self._rows = sqlite3.connect("", isolation_level=None)
+        self._rows = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         self._rows.executescript(_MAKE)
         layout, schema = source.layout, source.schema
         self._key, self._value = layout.key_codec(schema), layout.value_codec(schema)
         self._is_sorted = len(schema.key) == 1 and schema.key[0].type.base in SORTED
         self._order = _order(source)
         self._moved = asyncio.Condition()
+        self.still = asyncio.Lock()
+        """Held while nothing may be taken in: a query over several tables reads them at one moment."""
         self.users = 0
         """Queries that look at it now."""
         self._unused = asyncio.Event()
@@ -152,7 +155,8 @@ class FollowedTable:
                 backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
                 continue
             for at in range(0, len(records), CHUNK):
-                self._take(records[at : at + CHUNK])
+                async with self.still:
+                    self._take(records[at : at + CHUNK])
                 await asyncio.sleep(0)
             async with self._moved:
                 self._moved.notify_all()

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from ottla.base import ErrorCode, KafkaError
 from ottla.client import Client, NewTopic, create_topics
 from ottla.sql import SqlError
+from ottla.sql.answers import query_of_topic
 from ottla.sql.commands import TopicWish
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
-__all__ = ["delete_topics", "make_topic", "replicas_of", "topic_partitions", "topics_beginning"]
+__all__ = ["delete_topics", "internal_topics", "make_topic", "replicas_of", "topic_partitions"]
 
 TIMEOUT_MS = 30_000
 
@@ -27,9 +28,13 @@ async def replicas_of(client: Client, topic: str) -> list[int]:
     return [] if found is None or found.error else [len(each.replicas) for each in found.partitions.values()]
 
 
-async def topics_beginning(client: Client, prefix: str) -> list[str]:
-    """Return the topics whose names begin so, in order."""
-    return sorted(name for name in (await client.metadata()).topics if name.startswith(prefix))
+async def internal_topics(client: Client, service_id: str) -> dict[str, list[str]]:
+    """Return the internal topics of a service's queries that are there, in order, by the query's id."""
+    found: dict[str, list[str]] = {}
+    for name in sorted((await client.metadata()).topics):
+        if (query := query_of_topic(service_id, name)) is not None:
+            found.setdefault(query, []).append(name)
+    return found
 
 
 async def delete_topics(client: Client, names: Iterable[str]) -> None:

@@ -1,19 +1,33 @@
-"""What takes long is done in a thread, so that others have their turn: statements of many words."""
+"""What takes long is done in threads beside the server's loop: planning, and expressions over rows.
+
+A loop that evaluates answers nobody else meanwhile. So whatever a client can make long has a limit, and comes in slices with
+others between them; and it ends soon after its client has gone.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from ottla.sql import SqlError
+from ottla.sql import SqlError, TooLongError, watched
+from ottla.sql_server.errors import TOO_MANY, StatementError
 
-__all__ = ["TOO_LARGE", "TURN_SECONDS_MAX", "in_turn"]
+__all__ = ["EVALUATING_SECONDS_MAX", "TOO_LARGE", "TURN_SECONDS_MAX", "Turns", "Watch", "evaluated"]
 
 T = TypeVar("T")
+THREADS = 4
 TURN_SECONDS_MAX = 0.01
-"""Of work over rows on the loop, before others get a turn."""
-LONG = 16_000
+"""Of work over rows, before others get a turn."""
+EVALUATING_SECONDS_MAX = 10.0
+"""Of what a statement says by itself, and of what it says of one row."""
+WAIT_SECONDS_MAX = 30.0
+"""For a thread, while other statements have them all."""
+LOOKS = 8
+"""The clock is read at every so many looks: that costs as much as a call of a lambda."""
+LONG = 2_000
 """Characters of a text from which on it is read in a thread."""
 TOO_LARGE = (
     "Error processing statement: Statement is too large to parse. This may be caused by having too many nested expressions "
@@ -21,9 +35,108 @@ TOO_LARGE = (
 )
 
 
-async def in_turn(text: str, call: Callable[[], T]) -> T:
-    """Return what a call over a text gives; raises SqlError for one that no stack holds, and what the call raises."""
-    try:
-        return call() if len(text) < LONG else await asyncio.to_thread(call)
-    except RecursionError:
-        raise SqlError(TOO_LARGE) from None
+class Watch:
+    """What a thread looks at while it evaluates: the time that is left, and whether anybody still waits.
+
+    It counts the thread's own processor time, so that what else a busy machine does is not counted.
+    """
+
+    def __init__(self, seconds_max: float, what: str = "The statement") -> None:
+        self._seconds_max, self._what = seconds_max, what
+        self._is_given_up = False
+        self._end_s = 0.0
+        self._looks = 0
+
+    def begin(self) -> None:
+        """Count from now on, in this thread, as for a new row."""
+        self._end_s = time.thread_time() + self._seconds_max
+
+    def give_up(self) -> None:
+        """Have the thread stop at its next look."""
+        self._is_given_up = True
+
+    def __call__(self) -> None:
+        """Raise TooLongError where it is too long, or nobody waits any more."""
+        if self._is_given_up:
+            raise TooLongError(f"{self._what} was given up: nobody waits for it")
+        self._looks += 1
+        if not self._looks % LOOKS and time.thread_time() > self._end_s:
+            raise TooLongError(
+                f"{self._what} takes longer than {self._seconds_max:g} s to evaluate. Make its expressions cheaper: "
+                "lambdas over fewer elements, shorter texts"
+            )
+
+
+class Turns:
+    """Threads that statements share; `close` at the end."""
+
+    def __init__(self, threads: int = THREADS, *, seconds_max: float | None = None) -> None:
+        """`seconds_max` bounds a call, and a row; EVALUATING_SECONDS_MAX by itself."""
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="evaluating")
+        self._seconds_max = EVALUATING_SECONDS_MAX if seconds_max is None else seconds_max
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """Return what a call gives; raises what it raises, SqlError where it takes too long or no stack holds it."""
+        return await self._threaded(Watch(self._seconds_max), call)
+
+    async def read(self, text: str, call: Callable[[], T]) -> T:
+        """Return what a call over a text gives, at once where the text is short; raises as `run` does."""
+        if len(text) >= LONG:
+            return await self.run(call)
+        try:
+            return call()
+        except RecursionError:
+            raise SqlError(TOO_LARGE) from None
+
+    async def batches(self, rows: Iterator[T | None], most: int) -> AsyncGenerator[list[T], None]:
+        """Rows in batches of so many at most, made in slices of time; what is None counts for nothing.
+
+        Raises what the iterator raises, SqlError where one row takes too long.
+        """
+        watch = Watch(self._seconds_max, "The query")
+        is_over = False
+        while not is_over:
+            batch, is_over = await self._threaded(watch, lambda: _slice(rows, most, watch))
+            if batch:
+                yield batch
+
+    async def _threaded(self, watch: Watch, call: Callable[[], T]) -> T:
+        try:
+            async with asyncio.timeout(WAIT_SECONDS_MAX + self._seconds_max):
+                return await asyncio.get_running_loop().run_in_executor(self._threads, evaluated, watch, call)
+        except RecursionError:
+            raise SqlError(TOO_LARGE) from None
+        except TimeoutError:
+            raise StatementError(
+                TOO_MANY, "Other statements take all the time that this server has to evaluate them; ask again later."
+            ) from None
+        except BaseException:
+            watch.give_up()
+            raise
+
+
+def evaluated(watch: Watch, call: Callable[[], T]) -> T:
+    """Return what a call gives, in this thread, which looks at the watch meanwhile."""
+    watch.begin()
+    with watched(watch):
+        return call()
+
+
+def _slice(rows: Iterator[T | None], most: int, watch: Watch) -> tuple[list[T], bool]:
+    """Take rows for one turn; returns them, and whether they were the last."""
+    batch: list[T] = []
+    end_s = time.monotonic() + TURN_SECONDS_MAX
+    for row in rows:
+        if row is not None:
+            batch.append(row)
+            if len(batch) >= most:
+                return batch, False
+        watch()
+        if time.monotonic() > end_s:
+            return batch, False
+        watch.begin()
+    return batch, True

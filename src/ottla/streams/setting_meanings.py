@@ -96,13 +96,19 @@ WITHOUT_MEANING: Mapping[str, str] = {
     "acceptable.recovery.lag": _REPLICAS,
     "allow.os.group.write.access": _STORES,
     "buffered.records.per.partition": _FETCH,
+    "application.server": "stores are served by the application's own address (`http.listener`)",
     "built.in.metrics.version": _METRICS,
     "connections.max.idle.ms": _SOCKETS,
     "default.client.supplier": _SOCKETS,
     "default.dsl.store": _STORES,
+    **dict.fromkeys(
+        (f"default.list.{part}.serde.{each}" for part in ("key", "value") for each in ("inner", "type")),
+        "lists have their serdes from the DSL",
+    ),
     "dsl.store.format": "changelogs are written in the default format",
     "dsl.store.suppliers.class": _STORES,
     "enable.metrics.push": _METRICS,
+    "ensure.explicit.internal.resource.naming": "topologies with generated names are taken",
     "group.protocol": _GROUP,
     "log.summary.interval.ms": "the status line shows it",
     "max.task.idle.ms": "a micro-batch takes what all partitions have and merges it by timestamp",
@@ -119,6 +125,7 @@ WITHOUT_MEANING: Mapping[str, str] = {
     "poll.ms": _FETCH,
     "probing.rebalance.interval.ms": _STANDBY,
     "processor.wrapper.class": "a Java class wraps nothing here",
+    "processing.exception.handler.global.enabled": "an application has no global processors",
     "rack.aware.assignment.non_overlap_cost": _ASSIGN,
     "rack.aware.assignment.strategy": _ASSIGN,
     "rack.aware.assignment.tags": _ASSIGN,
@@ -133,6 +140,7 @@ WITHOUT_MEANING: Mapping[str, str] = {
     "task.assignor.class": _ASSIGN,
     "task.timeout.ms": "a query that fails is restarted (`restart.attempts.max`)",
     "upgrade.from": "a change of the plan is checked when the application starts",
+    **dict.fromkeys(("window.size.ms", "windowed.inner.class.serde"), "it is for Java's consumers of windowed keys"),
 }
 """Keys of Kafka's that are checked, accepted and without effect, with the reason that the notice gives."""
 

@@ -36,8 +36,9 @@ class Subject:
     @classmethod
     def of(cls, text: str) -> Subject:
         """Read a name as clients write it."""
-        if text.startswith(":.") and (end := text.find(":", 2)) > 0:
-            return cls(text[1:end], text[end + 1 :])
+        if text.startswith(":."):
+            context, _, name = text[1:].partition(":")  # without the second colon it names the context alone
+            return cls(context, name)
         return cls(DEFAULT_CONTEXT, text)
 
     @property

@@ -30,7 +30,7 @@ class _Comparison:
     def __init__(self) -> None:
         self._shapes = Shapes()
         self._edges_left = _EDGES_MAX
-        self._parts: dict[int, list[Place]] = {}
+        self._parts: dict[int, dict[str, Place]] = {}
         self._values: dict[int, frozenset[str]] = {}
         self._pairs: Pairs[Shape, None, Change] = Pairs(self._calculated, lambda _: Change("TYPE_CHANGED"))
 
@@ -82,12 +82,16 @@ class _Comparison:
     def _combined(self, old: Shape, new: Shape) -> Changes:
         if not _may_become(old, new):
             return (Change("COMBINED_TYPE_CHANGED"),)
-        before, after = self._distinct(old), self._distinct(new)
+        olds, news = self._distinct(old), self._distinct(new)
+        before, after = list(olds.values()), list(news.values())
         found: list[Change] = []
         if new.criterion == "allOf" and len(before) < len(after):
             found.append(Change("PRODUCT_TYPE_EXTENDED"))
         elif new.criterion != "allOf" and len(before) > len(after):
             found.append(Change("SUM_TYPE_NARROWED"))
+        same = [(each, news[text]) for text, each in olds.items() if text in news]
+        if len(same) == min(len(before), len(after)) and not any(self.compare(*pair) for pair in same):
+            return tuple(found)  # each has one of its own in the other without a search
         self._edges_left -= len(before) * len(after)
         if self._edges_left < 0:
             return (*found, Change("COMBINED_TYPE_SUBSCHEMAS_CHANGED"))  # too many to be compared: not known to fit
@@ -96,12 +100,12 @@ class _Comparison:
             found.append(Change("COMBINED_TYPE_SUBSCHEMAS_CHANGED"))
         return tuple(found)
 
-    def _distinct(self, shape: Shape) -> list[Place]:
-        """Return the parts of a combined schema without those whose text another has."""
+    def _distinct(self, shape: Shape) -> dict[str, Place]:
+        """Return the parts of a combined schema by their texts, in their order; of those with one text the first."""
         found = self._parts.get(id(shape))
         if found is None:
             texts = {write_json(each.schema, sort=True): each for each in reversed(shape.parts)}
-            found = self._parts[id(shape)] = list(texts.values())[::-1]
+            found = self._parts[id(shape)] = dict(reversed(texts.items()))
         return found
 
     def _texts(self, shape: Shape) -> frozenset[str]:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from ottla.sql.answers.composed import ComposedQuery, composed_query, is_composed
 from ottla.sql.answers.inserted import inserted_fields
 from ottla.sql.answers.printed import formats_text, record_text
-from ottla.sql.answers.pull import PullQuery, ScanRefusedError, Shapes, TableRows, pull_query
+from ottla.sql.answers.pull import PullQuery, ScanRefusedError, Shapes, TableRows, is_light, pull_query
 from ottla.sql.answers.rows import ProtobufWriter, RowWriter
 from ottla.sql.answers.tasks import OneTask
 from ottla.sql.formats import FormatError
 from ottla.sql.formats.json import compact_text
-from ottla.sql.formats.registry import WITH_SCHEMAS
+from ottla.sql.formats.registry import WITH_SCHEMAS, SchemaRegistry
 from ottla.sql.inserting import InsertedRecord, inserted
-from ottla.sql.lowering import application_id, topology_of
+from ottla.sql.lowering import application_id, query_of_topic, topology_of
 from ottla.sql.lowering.serdes import LostRecord
 from ottla.sql.planning import plan_select
 
@@ -32,6 +32,7 @@ __all__ = [
     "PullQuery",
     "RowWriter",
     "ScanRefusedError",
+    "SchemaRegistry",
     "Shapes",
     "TableRows",
     "application_id",
@@ -41,8 +42,10 @@ __all__ = [
     "inserted",
     "inserted_fields",
     "is_composed",
+    "is_light",
     "plan_select",
     "pull_query",
+    "query_of_topic",
     "record_text",
     "topology_of",
 ]

@@ -34,7 +34,9 @@ from ottla.sql.types import ArrayType, MapType, SqlType, StructType, backticked,
 LOOK_UPS_MAX = 1000
 """Rows of a left side whose partners are looked up one by one; of more the right side is read whole."""
 JOINS_MAX, ORDERS_MAX = 16, 64
-TURN = 500
+PIECE = 10_000
+"""Rows that are sorted at a time."""
+TURN = 5
 """Rows after which others may have their turn."""
 Ticking = Iterator[Row | None]
 Value = Callable[[Row], object]
@@ -182,7 +184,7 @@ class ComposedQuery:
             pick = heapq.nlargest if first.descending else heapq.nsmallest
             return pick(self._limit, rows, key=first.key)
         for each in reversed(self._order):
-            rows.sort(key=each.key, reverse=each.descending)
+            rows = _in_pieces(rows, each)
         return rows if self._limit is None else rows[: self._limit]
 
 
@@ -399,6 +401,16 @@ def _pair(
     return left, right
 
 
+def _in_pieces(rows: list[Row], order: _Order) -> list[Row]:
+    """Rows in an order, equal ones as they were; of many a piece is sorted at a time, since sorting holds all threads."""
+    pieces = [rows[at : at + PIECE] for at in range(0, len(rows), PIECE)]
+    for each in pieces:
+        each.sort(key=order.key, reverse=order.descending)
+    if len(pieces) < 2:
+        return pieces[0] if pieces else []
+    return list(heapq.merge(*pieces, key=order.key, reverse=order.descending))
+
+
 # -- rows
 
 
@@ -406,7 +418,7 @@ def _rows_of(node: Node, rows: Iterable[Row | None]) -> Ticking:
     """What a plan's node makes of rows."""
     if isinstance(node, Where):
         holds = compile_condition(node.condition, node.scope)
-        return (row for row in _rows_of(node.of, rows) if row is None or holds(row))
+        return (row if row is None or holds(row) else None for row in _rows_of(node.of, rows))
     if isinstance(node, Aggregate):
         return _groups(node, _rows_of(node.of, rows))
     return iter(rows)

@@ -25,7 +25,7 @@ from ottla.sql.types import BOOLEAN, SqlType, backticked
 KEYS_MAX = 10_000
 """Keys that a query may name."""
 SHAPES_MAX = 1000
-"""Queries that are known but for their condition; the oldest go."""
+"""Queries that are known but for their condition; where there are more, it is begun anew."""
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 _BOUNDS = ("WINDOWSTART", "WINDOWEND")
 
@@ -64,6 +64,8 @@ class PullQuery:
     limit: int | None
     holds: Callable[[Row], bool] | None
     make: Callable[[Row], Row]
+    is_light: bool = False
+    """Whether what it asks of a row costs no more than the row is long."""
 
     @property
     def source(self) -> Source:
@@ -114,17 +116,24 @@ class Shapes:
         self._catalogue: Catalogue | None = None
         self._known: OrderedDict[q.Query, _Shape] = OrderedDict()
 
+    def know(self, query: q.Query, catalogue: Catalogue) -> bool:
+        """Return whether a query's shape is known."""
+        return catalogue is self._catalogue and replace(query, where=None, limit=None) in self._known
+
     def of(self, query: q.Query, catalogue: Catalogue, settings: Mapping[str, str]) -> _Shape:
-        """Return a query's shape; raises SqlError."""
+        """Return a query's shape; raises SqlError. Several threads may ask at a time."""
+        known = self._known
         if catalogue is not self._catalogue:
+            known = self._known = OrderedDict()
             self._catalogue = catalogue
-            self._known.clear()
         plain = replace(query, where=None, limit=None)
-        found = self._known.get(plain)
+        found = known.get(plain)
         if found is None:
-            found = self._known[plain] = _shape(plain, catalogue, settings)
-            while len(self._known) > SHAPES_MAX:
-                self._known.popitem(last=False)
+            found = _shape(plain, catalogue, settings)
+            if len(known) < SHAPES_MAX:
+                known[plain] = found
+            else:
+                self._known = OrderedDict({plain: found})
         return found
 
 
@@ -169,7 +178,35 @@ def pull_query(
             "Set ksql.query.pull.table.scan.enabled to true to allow them."
         )
     holds = compile_condition(kept.condition, shape.scope) if isinstance(kept, Where) else None
-    return PullQuery(wanted, shape.names, shape.types, shape.is_key, query.limit, holds, shape.make)
+    return PullQuery(wanted, shape.names, shape.types, shape.is_key, query.limit, holds, shape.make, is_light(query))
+
+
+_LIGHT = (
+    *(q.Query, q.Source, q.AllOf, q.Selected, e.Column, e.Comparison, e.Logical, e.Not, e.IsNull, e.In, e.Between),
+    *(e.NullLiteral, e.BooleanLiteral, e.IntegerLiteral, e.LongLiteral, e.DoubleLiteral, e.DecimalLiteral),
+    *(e.StringLiteral, e.Dereference, e.Subscript),
+)
+"""What costs no more than the row or the statement is long."""
+LIGHT_PARTS_MAX = 500
+
+
+def is_light(query: q.Query) -> bool:
+    """Return whether a query has few parts and only such that cost little: no functions, patterns, casts, arithmetic."""
+    waiting: list[object] = [query]
+    parts = 0
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, tuple):
+            waiting += part
+            continue
+        names = getattr(part, "__dataclass_fields__", None)
+        if names is None:
+            continue
+        parts += 1
+        if not isinstance(part, _LIGHT) or parts > LIGHT_PARTS_MAX:
+            return False
+        waiting += [getattr(part, name) for name in names if name != "at"]
+    return True
 
 
 def _refuse(query: q.Query) -> None:

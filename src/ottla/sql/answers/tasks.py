@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
+from ottla.sql.errors import SqlError
 from ottla.sql.expressions import Row
 from ottla.sql.lowering import topology_of
 from ottla.sql.lowering.serdes import Line
 from ottla.sql.plan import QueryPlan
-from ottla.streams import EngineSettings, Executor, Output, Record, SourceNode
+from ottla.streams import EngineSettings, Executor, Output, ProcessingError, Record, SourceNode
 
 HOPS_MAX = 1_000_000
 """Records that one record may lead to on their way through repartition topics."""
@@ -54,9 +55,13 @@ class OneTask:
         self._width = len(plan.sink.schema.value)
 
     def rows(self, records: Iterable[Record]) -> Iterator[Row]:
-        """What the query makes of records, in their order; a row that went away is all null."""
+        """What the query makes of records, in their order; a row that went away is all null. Raises SqlError."""
         for record in records:
-            for output in self._taken(record):
+            try:
+                outputs = list(self._taken(record))
+            except ProcessingError as error:
+                raise error.__cause__ if isinstance(error.__cause__, SqlError) else SqlError(str(error)) from error
+            for output in outputs:
                 row = self._decode(output.value)
                 yield (None,) * self._width if row is None else row
 

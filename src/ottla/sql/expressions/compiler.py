@@ -13,6 +13,7 @@ from ottla.sql.expressions import decimals, lists, operators
 from ottla.sql.expressions.casts import INT_BITS, LONG_BITS, cast, coerce_value, wrapped
 from ottla.sql.expressions.scope import Scope
 from ottla.sql.functions.signatures import LambdaType
+from ottla.sql.patience import look_of
 from ottla.sql.tree import expressions as e
 from ottla.sql.tree.changing import changed
 from ottla.sql.tree.expression_text import expression_text
@@ -48,6 +49,8 @@ class Compiled:
     evaluate: Evaluate
 
 
+KEPT_LETTERS_MAX = 1000
+"""Of a pattern that is kept for the next row; a row's own text may be a longer one."""
 FAILURES = (EvaluationError, ArithmeticError, ValueError, TypeError, AttributeError, LookupError, RecursionError)
 
 
@@ -341,7 +344,8 @@ def _like(value: e.Expression, pattern: e.Expression, escape: str | None, scope:
         left, right = text(row), of(row)
         if left is None or right is None:
             raise _Null("null in LIKE")
-        return known(right)(str(left))
+        holds = known(right) if len(str(right)) <= KEPT_LETTERS_MAX else operators.like_pattern(str(right), escape)
+        return holds(str(left))
 
     return Compiled(BOOLEAN, evaluate)
 
@@ -557,8 +561,17 @@ def _argument(node: e.Expression, wanted: functions.ArgumentType, inner: Scope, 
         body, missing = compiled(node.body, inner).evaluate, scope.width
 
         def made(row: Row) -> object:
-            held = row[:missing]
-            return lambda *values: body((*held, *values))
+            held, look = row[:missing], look_of()
+
+            def call(*values: object) -> object:
+                if look is not None:
+                    look()
+                found = body((*held, *values))
+                if isinstance(found, str | bytes | list | dict):  # REDUCE may double what it has, again and again
+                    functions.check_size("a lambda", len(found))
+                return found
+
+            return call
 
         return made
     of = compiled(node, scope)

@@ -9,6 +9,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from ottla.sql.errors import EvaluationError
 
 DAY_MS = 86_400_000
+OFFSET_SECONDS_MAX = 18 * 3600
+"""Of a zone from UTC, as in Java."""
 _EPOCH = date(1970, 1, 1).toordinal()
 _EPOCH_AT = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_MS = 86_400_000
@@ -77,6 +79,8 @@ def _zone(name: str, what: str, text: str) -> ZoneInfo | timezone:
     if name[0] in "+-":
         digits = name[1:].replace(":", "").ljust(6, "0")
         seconds = int(digits[:2]) * 3600 + int(digits[2:4]) * 60 + int(digits[4:6])
+        if seconds > OFFSET_SECONDS_MAX:
+            raise _refused(what, text)
         return timezone(timedelta(seconds=-seconds if name[0] == "-" else seconds))
     try:
         return ZoneInfo(name.strip("[]"))

@@ -20,7 +20,7 @@ from ottla.sql.functions import (  # noqa: F401 - they register what they hold
     values,
 )
 from ottla.sql.functions.aggregates import AGGREGATES, AggregateFunction, ResolvedAggregate
-from ottla.sql.functions.registry import Resolved, ScalarFunction, known_scalars
+from ottla.sql.functions.registry import Resolved, ScalarFunction, check_size, known_scalars
 from ottla.sql.functions.signatures import UNIT, ArgumentType, LambdaType, Unit
 from ottla.sql.functions.tables import TABLE_FUNCTIONS, ResolvedTable, TableFunction
 from ottla.sql.functions.users import (
@@ -46,6 +46,7 @@ __all__ = [
     "aggregate",
     "aggregate_function",
     "catalogue",
+    "check_size",
     "scalar",
     "scalar_function",
     "table",

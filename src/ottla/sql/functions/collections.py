@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import heapq
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from ottla.sql.errors import EvaluationError
-from ottla.sql.functions.registry import scalar
+from ottla.sql.functions.registry import check_size, scalar, weight
 from ottla.sql.java_maps import java_ordered
 
 Items = list[object]
 Entries = dict[object, object]
+PIECE = 50_000
+"""Elements that are sorted at a time."""
 _PRIMITIVES = ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "STRING")
 
 
@@ -26,11 +30,17 @@ def array_contains(items: Items | None, value: object) -> bool:
 
 
 def _distinct(items: Items) -> Items:
-    found: Items = []
-    for item in items:
-        if item not in found:
-            found.append(item)
-    return found
+    found = {_key(item): item for item in reversed(items)}  # of equal elements the first one stays
+    return [found[key] for key in dict.fromkeys(map(_key, items))]
+
+
+def _key(item: object) -> object:
+    """What is equal where an element is: the element itself, or what can be in a set for an array, a map, a struct."""
+    if isinstance(item, list):
+        return (list, tuple(map(_key, item)))
+    if isinstance(item, dict):
+        return (dict, frozenset((key, _key(each)) for key, each in item.items()))
+    return item
 
 
 @scalar("ARRAY_DISTINCT", "ARRAY<T> -> ARRAY<T>")
@@ -42,13 +52,15 @@ def array_distinct(items: Items) -> Items:
 @scalar("ARRAY_EXCEPT", "ARRAY<T>, ARRAY<T> -> ARRAY<T>")
 def array_except(items: Items, others: Items) -> Items:
     """The different elements of one array that are not in another."""
-    return [item for item in _distinct(items) if item not in others]
+    known = set(map(_key, others))
+    return [item for item in _distinct(items) if _key(item) not in known]
 
 
 @scalar("ARRAY_INTERSECT", "ARRAY<T>, ARRAY<T> -> ARRAY<T>")
 def array_intersect(items: Items, others: Items) -> Items:
     """The different elements of one array that are in another, too."""
-    return [item for item in _distinct(items) if item in others]
+    known = set(map(_key, others))
+    return [item for item in _distinct(items) if _key(item) in known]
 
 
 @scalar("ARRAY_UNION", "ARRAY<T>, ARRAY<T> -> ARRAY<T>")
@@ -80,6 +92,7 @@ def array_join_with(items: Items | None, separator: str | None) -> str | None:
     """The array's elements as texts, a separator between them."""
     if items is None:
         return None
+    check_size("ARRAY_JOIN", len(separator or "") * len(items))
     return (separator or "").join(_text(item) for item in items)
 
 
@@ -121,8 +134,14 @@ def array_sort_by(items: Items, order: str) -> Items | None:
     given = order.strip().upper()
     if given not in ("ASC", "ASCENDING", "DESC", "DESCENDING"):
         return None
-    known = sorted(_known(items), reverse=given.startswith("D"))  # type: ignore[type-var]
+    known = _sorted(_known(items), reverse=given.startswith("D"))
     return [*known, *[None] * (len(items) - len(known))]
+
+
+def _sorted(items: list[Any], *, reverse: bool) -> list[Any]:
+    """The elements in order; of many a piece is sorted at a time, since sorting holds all threads."""
+    pieces = [sorted(items[at : at + PIECE], reverse=reverse) for at in range(0, len(items), PIECE)]
+    return pieces[0] if len(pieces) == 1 else list(heapq.merge(*pieces, reverse=reverse))
 
 
 @scalar("SLICE", "ARRAY<T>, INTEGER, INTEGER -> ARRAY<T>", nulls=True)
@@ -183,16 +202,26 @@ def entries_of(entries: Entries, ordered: bool) -> Items:
 # -- lambdas
 
 
+def _bounded(values: Iterator[object]) -> Iterator[object]:
+    """What a lambda makes; raises EvaluationError where all together is too much, as of an array in each element."""
+    total = 0
+    for each in values:
+        total += weight(each)
+        check_size("TRANSFORM", total)
+        yield each
+
+
 @scalar("TRANSFORM", "ARRAY<T>, T => R -> ARRAY<R>")
 def transform(items: Items, change: Callable[..., object]) -> Items:
     """The array with each element changed by a lambda."""
-    return [change(item) for item in items]
+    return list(_bounded(change(item) for item in items))
 
 
 @scalar("TRANSFORM", "MAP<K, V>, (K, V) => R, (K, V) => S -> MAP<R, S>")
 def transform_map(entries: Entries, key: Callable[..., object], value: Callable[..., object]) -> Entries:
     """The map with each key and each value changed by a lambda."""
-    return {key(name, each): value(name, each) for name, each in entries.items()}
+    changed = _bounded(value(name, each) for name, each in entries.items())
+    return {key(name, each): found for (name, each), found in zip(entries.items(), changed, strict=True)}
 
 
 @scalar("FILTER", "ARRAY<T>, T => BOOLEAN -> ARRAY<T>")

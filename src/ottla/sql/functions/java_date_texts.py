@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from ottla.sql.errors import EvaluationError
 from ottla.sql.functions.java_calendar import (
@@ -91,7 +90,6 @@ _OF_CHRONO = frozenset(
 """The fields of dates that are ChronoFields, and not those of weeks and quarters."""
 
 
-@lru_cache(1024)
 def _refused(text: str) -> str:
     return f"Text '{text}' could not be parsed"
 

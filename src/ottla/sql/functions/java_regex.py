@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from ottla.java import Found, JavaPattern, PatternError, Replacement, compile_java
 from ottla.sql.errors import EvaluationError
+from ottla.sql.functions.registry import check_size
 
 PATTERN_MAX = 4096
+KEPT_LETTERS_MAX = 1000
+"""Of a replacement that is kept for the next row; a row's own text may be a longer one."""
 
 
 def java_pattern(pattern: str) -> JavaPattern:
@@ -20,13 +24,15 @@ def java_pattern(pattern: str) -> JavaPattern:
         raise EvaluationError(f"Invalid regular expression pattern: {pattern} ({error})") from None
 
 
-@lru_cache(256)
 def _replacement(new: str, pattern: str) -> Replacement:
     """A replacement; raises EvaluationError for one that names no group."""
     try:
         return Replacement(new, compile_java(pattern))
     except PatternError as error:
         raise EvaluationError(str(error)) from None
+
+
+_kept = lru_cache(256)(_replacement)
 
 
 def found_in(pattern: str, text: str) -> Found | None:
@@ -50,9 +56,26 @@ def replaced_all(pattern: str, text: str, new: str) -> str:
     """The text with every part that matches replaced, as `Matcher.replaceAll` does; raises EvaluationError."""
     known = java_pattern(pattern)
     try:
-        return known.sub(lambda found: _replacement(new, pattern)(found), text)
+        return known.sub(_counting(new, pattern), text)
     except PatternError as error:
         raise EvaluationError(str(error)) from None
+
+
+def _counting(new: str, pattern: str) -> Callable[[Found], str]:
+    """A replacement that raises EvaluationError where all of them together are too long."""
+    total = 0
+
+    known: Replacement | None = None
+
+    def replaced(found: Found) -> str:
+        nonlocal total, known
+        known = known or (_kept if len(new) <= KEPT_LETTERS_MAX else _replacement)(new, pattern)
+        made = known(found)
+        total += len(made)
+        check_size("REGEXP_REPLACE", total)
+        return made
+
+    return replaced
 
 
 def split(pattern: str, text: str) -> list[str]:

@@ -60,8 +60,11 @@ def _text(value: object) -> str:
     return str(value) if isinstance(value, Decimal) else json.dumps(value)
 
 
-@lru_cache(256)
 def _steps(path: str) -> tuple[str | int, ...]:
+    return _kept(path) if len(path) <= KEPT_LETTERS_MAX else _parsed_path(path)
+
+
+def _parsed_path(path: str) -> tuple[str | int, ...]:
     """The fields and places of a path as `$.a.b[0]`; raises EvaluationError for one that says more."""
     if not path.startswith("$"):
         raise EvaluationError(f"Invalid path: {path}. The path must begin with $")
@@ -75,6 +78,11 @@ def _steps(path: str) -> tuple[str | int, ...]:
         )
         at = step.end()
     return tuple(found)
+
+
+KEPT_LETTERS_MAX = 1000
+"""Of a path that is kept for the next row; a row's own text may be a longer one."""
+_kept = lru_cache(256)(_parsed_path)
 
 
 @scalar("EXTRACTJSONFIELD", "STRING, STRING -> STRING")

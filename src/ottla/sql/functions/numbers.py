@@ -11,7 +11,7 @@ from ottla.sql.errors import EvaluationError
 from ottla.sql.expressions.casts import INT_BITS, LONG_BITS, wrapped
 from ottla.sql.expressions.decimals import WIDE
 from ottla.sql.functions import java_math
-from ottla.sql.functions.registry import check_size, scalar
+from ottla.sql.functions.registry import ELEMENTS_MAX, check_size, scalar
 from ottla.sql.functions.signatures import ArgumentType
 from ottla.sql.types import DecimalType, SqlType
 
@@ -237,7 +237,7 @@ def random_number() -> float:
 @scalar("GENERATE_SERIES", "INTEGER, INTEGER -> ARRAY<INTEGER>", "BIGINT, BIGINT -> ARRAY<BIGINT>")
 def series(first: int, last: int) -> list[int]:
     """The whole numbers from one to another, both included, up or down."""
-    check_size("GENERATE_SERIES", abs(last - first) + 1)
+    check_size("GENERATE_SERIES", abs(last - first) + 1, ELEMENTS_MAX)
     step = 1 if last >= first else -1
     return list(range(first, last + step, step))
 
@@ -247,7 +247,7 @@ def series_by(first: int, last: int, step: int) -> list[int]:
     """The whole numbers from one to another by a step."""
     if not step:
         raise EvaluationError("GENERATE_SERIES step cannot be zero")
-    check_size("GENERATE_SERIES", abs(last - first) // abs(step) + 1)
+    check_size("GENERATE_SERIES", abs(last - first) // abs(step) + 1, ELEMENTS_MAX)
     if (last - first) * step < 0:
         raise EvaluationError("GENERATE_SERIES step has wrong sign")
     return list(range(first, last + (1 if step > 0 else -1), step))

@@ -186,12 +186,28 @@ RESULT_MAX = 1 << 24
 """How many characters, bytes or elements a function may make of a few: a record of Kafka's is no longer either."""
 
 
+ELEMENTS_MAX = 1 << 20
+"""How many elements an array may have that a function makes of a text or of numbers: making it holds all threads."""
+
+
 def check_size(name: str, size: int, most: int = RESULT_MAX) -> None:
     """Raise EvaluationError where a result would be too large."""
     if size > most:
         raise EvaluationError(f"{name} would make {size} elements; at most {most} are made")
 
 
+def weight(value: object) -> int:
+    """How much a value is, in elements: eight characters or bytes are one, and so is anything plain."""
+    if isinstance(value, str | bytes):
+        return 1 + len(value) // 8
+    if isinstance(value, dict):
+        value = list(value.values())
+    if not isinstance(value, list):
+        return 1
+    return len(value) + (sum(map(weight, value)) if any(isinstance(each, _SIZED) for each in value[:1]) else 0)
+
+
+_SIZED = (str, bytes, list, dict)
 _SCALARS: dict[str, ScalarFunction] = {}
 OTHER_NAMES: dict[str, str] = {}
 

@@ -10,7 +10,7 @@ import uuid
 from ottla.sql.errors import EvaluationError
 from ottla.sql.functions.java_regex import found_in, java_pattern, matches, replaced_all
 from ottla.sql.functions.java_regex import split as split_java
-from ottla.sql.functions.registry import check_size, scalar
+from ottla.sql.functions.registry import ELEMENTS_MAX, check_size, scalar
 
 
 @scalar("UCASE", "STRING -> STRING")
@@ -51,6 +51,7 @@ def trimmed(text: str) -> str:
 def concatenated(*values: str | bytes | None) -> str | bytes | None:
     """All arguments in a row; nulls are left out."""
     known = [value for value in values if value is not None]
+    check_size("CONCAT", sum(map(len, known)))
     if any(isinstance(value, bytes) for value in known):
         return b"".join(value for value in known if isinstance(value, bytes))
     return "".join(value for value in known if isinstance(value, str))
@@ -62,6 +63,7 @@ def concatenated_with(separator: str | bytes | None, *values: str | bytes | None
     """All arguments behind the first, which stands between them; nulls are left out."""
     if separator is None:
         return None
+    check_size("CONCAT_WS", len(separator) * len(values) + sum(len(value) for value in values if value is not None))
     if isinstance(separator, bytes):
         return separator.join(value for value in values if isinstance(value, bytes))
     return separator.join(value for value in values if isinstance(value, str))
@@ -159,6 +161,8 @@ def _ordinal(text: str, part: str, occurrence: int) -> int:
 @scalar("REPLACE", "STRING, STRING, STRING -> STRING")
 def replaced(text: str, old: str, new: str) -> str:
     """The text with every occurrence of one part replaced by another."""
+    if len(new) > len(old):
+        check_size("REPLACE", len(text) + text.count(old) * (len(new) - len(old)))
     return text.replace(old, new)
 
 
@@ -197,6 +201,7 @@ def split(value: str | bytes, separator: str | bytes) -> object:
     """The parts of a value between separators; every character where the separator is empty."""
     if not value:
         return [value]
+    check_size("SPLIT", value.count(separator) + 1, ELEMENTS_MAX)  # type: ignore[arg-type]
     if not separator:
         return list(units(value)) if isinstance(value, str) else [bytes((each,)) for each in value]
     return value.split(separator)  # type: ignore[arg-type]

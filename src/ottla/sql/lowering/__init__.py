@@ -5,6 +5,7 @@ What cannot be read costs a record, what cannot be computed a value; both are to
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ottla.sql.lowering import aggregates, joins  # noqa: F401 - they register what they lower
@@ -15,12 +16,29 @@ from ottla.sql.lowering.steps import RowProgram, RowSteps, row_time
 from ottla.sql.plan import QueryPlan
 from ottla.streams import KStream, StreamsBuilder, Topology
 
-__all__ = ["application_id", "topology_of"]
+__all__ = ["application_id", "query_of_topic", "topology_of"]
+
+_QUERY = r"(C[ST]AS_[A-Za-z0-9_-]+_[0-9]+|[^\Wa-z]+)"
+_INTERNAL = (
+    r"(?:(?:[LR]_)*(?:Join|KafkaTopic_(?:Left|Right)-Reduce)|KsqlTopic-Reduce|Aggregate-(?:GroupBy|Aggregate-Materialize)"
+    r"|K(?:STREAM|TABLE)-[A-Z-]+-[0-9]{10})(?:-[a-z-]+)?-(?:changelog|repartition|topic)"
+)
+"""What internal topics are called behind their application's id: names that `topology_of` gives, and those of the DSL."""
 
 
 def application_id(service_id: str, query_id: str) -> str:
     """The application that a query is: its internal topics and its group are named after it."""
     return f"_confluent-ksql-{service_id}query_{query_id}"
+
+
+def query_of_topic(service_id: str, topic: str) -> str | None:
+    """The id of the query of a service whose internal topic this is, None for any other topic.
+
+    An id may begin as another one does (`CTAS_T_1` and `CTAS_T_1-A_5`, since names of sources may have dashes), and a
+    service's as another's: so the whole name is read, never its beginning only.
+    """
+    found = re.fullmatch(f"{re.escape(application_id(service_id, ''))}{_QUERY}-{_INTERNAL}", topic)
+    return None if found is None else found[1]
 
 
 def topology_of(plan: QueryPlan, log: Line | None = None) -> Topology:

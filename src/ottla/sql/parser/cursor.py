@@ -116,6 +116,8 @@ class Cursor:
         """Read a name: upper case unless it is quoted (or wanted as it is written)."""
         if not self.is_name():
             self._no_name()
+        if self.token.kind == "quoted" and not unquoted(self.token).strip():
+            self.refuse(f"Syntax Error\nA name may not be empty or blank: {self.token.text}")
         token = self.take()
         if token.kind == "quoted":
             return unquoted(token)

@@ -53,8 +53,8 @@ def milliseconds_of(text: str) -> int:
     parts = {name: int(value) for name, value in found.groupdict().items() if name != "fraction" and _whole(value)}
     fraction = (found["fraction"] or "").ljust(3, "0")
     zone = found["zone"]
-    offset = UTC if zone in (None, "Z") else _offset(zone)
     try:
+        offset = UTC if zone in (None, "Z") else _offset(zone)
         at = datetime(
             parts["year"],
             parts.get("month", 1),

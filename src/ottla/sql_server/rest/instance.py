@@ -139,7 +139,7 @@ class Instance:
             except CommandTimeoutError as error:
                 raise StatementError(COMMAND_TIMEOUT, str(error)) from error
         found = await self._statements.execute(body.text, Asked(body.properties, body.variables))
-        return answer(request, found)
+        return await self.server.turns.run(lambda: answer(request, found))
 
     async def _terminate(self, request: Request) -> Reply:
         """`POST /ksql/terminate`."""

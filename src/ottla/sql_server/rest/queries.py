@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,7 +13,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from ottla.base import OttlaError
-from ottla.http import Reply, Request, StreamedReply
+from ottla.http import Reply, Request, StreamedReply, while_there
 from ottla.sql import SqlError, StatementText, split_statements
 from ottla.sql.answers import ProtobufWriter, RowWriter
 from ottla.sql.expressions import Row
@@ -24,12 +26,16 @@ from ottla.sql_server.rest.bodies import StatementBody, json_object, statement_b
 from ottla.sql_server.rest.serving import V1, answer, utf8
 from ottla.sql_server.server import SqlServer
 from ottla.sql_server.session_properties import put
-from ottla.sql_server.turns import in_turn
+from ottla.sql_server.turns import Turns
 
 __all__ = ["Begun", "Queries", "failure_of"]
 
 DELIMITED, JSON = "application/vnd.ksqlapi.delimited.v1", "application/json"
 PROTOBUF = "application/vnd.ksql.v1+protobuf"
+AT_ONCE = 8
+"""Rows that are written on the loop; more are written in a thread."""
+GATHERING_SECONDS_MAX = 0.1
+"""For rows that may be all, before an answer begins without the rest."""
 Rows = AsyncGenerator[list[Row], None]
 
 
@@ -223,7 +229,7 @@ class Queries:
         body = statement_body(await request.read(), "ksql", "streamsProperties")
         accepted = request.headers.get("Accept", "")
         form: Form = DelimitedForm() if DELIMITED in accepted else ObjectForm()
-        return await self._answered(body, ProtobufForm() if PROTOBUF in accepted else form)
+        return await self._answered(request, body, ProtobufForm() if PROTOBUF in accepted else form)
 
     async def query_stream(self, request: Request) -> Reply | StreamedReply:
         """`POST /query-stream`."""
@@ -234,7 +240,7 @@ class Queries:
             form = ProtobufForm()
         elif DELIMITED not in accepted:
             form = ObjectForm() if V1 in accepted else ArrayForm() if JSON in accepted else form
-        return await self._answered(body, form)
+        return await self._answered(request, body, form)
 
     async def close(self, request: Request) -> Reply:
         """`POST /close-query`."""
@@ -245,18 +251,18 @@ class Queries:
             raise StatementError(BAD_REQUEST, f"No query with id {id_}")
         return answer(request, {})
 
-    async def _answered(self, body: StatementBody, form: Form) -> Reply | StreamedReply:
+    async def _answered(self, request: Request, body: StatementBody, form: Form) -> Reply | StreamedReply:
         statement, text = await self.parsed(body)
         if isinstance(statement, s.PrintTopic):
-            lines = await self.printed(statement, text)
+            lines = await while_there(request, self.printed(statement, text))
             return StreamedReply(_encoded(lines), "text/plain; charset=utf-8")
-        begun = await self.begun(statement, text, body)
+        begun = await while_there(request, self.begun(statement, text, body))
         try:
             writer = form.writer(begun.header)
         except SqlError as error:
             await begun.rows.aclose()
             raise StatementError(BAD_STATEMENT, str(error), text) from error
-        parts = _written(begun, form, writer)
+        parts = _written(begun, form, writer, self._server.turns)
         if begun.is_small:
             return Reply(b"".join([each async for each in parts]), form.content_type)
         return StreamedReply(parts, form.content_type)
@@ -282,8 +288,9 @@ class Queries:
             source = body.text.strip()
             source = source if source.endswith(";") else f"{source};"
             types = self._server.state.catalogue.types
-            for each in await in_turn(source, lambda: split_statements(source)):
-                shown, statement = await in_turn(source, partial(_read, each, body, types))
+            for each in await self._server.turns.read(source, lambda: split_statements(source)):
+                await asyncio.sleep(0)
+                shown, statement = await self._server.turns.read(source, partial(_read, each, body, types))
                 if isinstance(statement, s.SetProperty) and not statement.system:
                     put(body.properties, statement.name, statement.value)
                 else:
@@ -306,11 +313,14 @@ class Queries:
         asked = found.query
         header = Header(f"query_{uuid.uuid4().hex}", asked.names, asked.types, asked.schema_text, found.position)
         first = await anext(found.rows, None)
-        is_small = found.of_table and len(first or ()) < BATCH
-        return Begun(header, found.rows, first, lambda: "Query Completed", is_small)
+        is_small, until_s = first is None, time.monotonic() + GATHERING_SECONDS_MAX
+        while first is not None and len(first) < BATCH and not is_small and time.monotonic() < until_s:
+            more = await anext(found.rows, None)
+            first, is_small = first + (more or []), more is None
+        return Begun(header, found.rows, first, lambda: "Query Completed", found.of_table and is_small)
 
     async def _pushed(self, query: q.Query, text: str, body: StatementBody) -> Begun:
-        found, rows = self._server.pushing.begin(query, text, body.properties)
+        found, rows = await self._server.pushing.begin(query, text, body.properties)
         try:
             first = await anext(rows, None)
         except BaseException:
@@ -327,14 +337,20 @@ def _read(text: StatementText, body: StatementBody, types: Mapping[str, SqlType]
     return text.shown(body.variables), text.parse(types, body.variables)
 
 
-async def _written(begun: Begun, form: Form, writer: Writer) -> AsyncGenerator[bytes, None]:
+async def _written(begun: Begun, form: Form, writer: Writer, turns: Turns) -> AsyncGenerator[bytes, None]:
     rows = begun.rows
+
+    async def written(batch: list[Row]) -> str:
+        if len(batch) <= AT_ONCE:
+            return _texts(batch, writer, form)
+        return await turns.run(lambda: _texts(batch, writer, form))
+
     try:
         try:
-            yield utf8(form.begin(begun.header) + _texts(begun.first or [], writer, form))
+            yield utf8(form.begin(begun.header) + await written(begun.first or []))
             async for batch in rows:
                 if batch:
-                    yield utf8(_texts(batch, writer, form))
+                    yield utf8(await written(batch))
             end = form.end(begun.message())
         except OttlaError as error:
             end = form.failure(failure_of(error))
