@@ -16,6 +16,15 @@ from ottla.base.errors import (
     StorageError,
     WireError,
 )
+from ottla.base.exact_numbers import (
+    ExactDecoder,
+    NumberError,
+    decimal_of_text,
+    decimal_of_unscaled,
+    low_bits,
+    plain_text,
+    truncated,
+)
 from ottla.base.file_modes import UMASK, UMASK_DEFAULT, parse_umask
 from ottla.base.ids import (
     ZERO_UUID,
@@ -44,12 +53,14 @@ __all__ = [
     "ConfigError",
     "CorruptionError",
     "ErrorCode",
+    "ExactDecoder",
     "KafkaError",
     "LeaderEpoch",
     "Millis",
     "MissingFileError",
     "NoSpaceError",
     "NodeId",
+    "NumberError",
     "Offload",
     "Offset",
     "OffsetRange",
@@ -62,12 +73,17 @@ __all__ = [
     "Uuid",
     "WireError",
     "coordinating_partition",
+    "decimal_of_text",
+    "decimal_of_unscaled",
     "java_hash",
     "late_imports",
+    "low_bits",
     "parse_umask",
     "parse_uuid",
     "plain_bytes",
+    "plain_text",
     "plain_value",
     "random_uuid",
+    "truncated",
     "uuid_text",
 ]

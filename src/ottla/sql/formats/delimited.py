@@ -6,8 +6,8 @@ import base64
 import csv
 import io
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 
+from ottla.base import decimal_of_text, plain_text
 from ottla.sql.errors import EvaluationError, SqlError
 from ottla.sql.expressions.casts import cast
 from ottla.sql.expressions.texts import double_text
@@ -83,7 +83,7 @@ def _writer(type_: SqlType) -> Callable[..., str]:
         case "DOUBLE":
             return double_text
         case "DECIMAL":
-            return lambda value: f"{value:f}"
+            return plain_text
         case "BYTES":
             return lambda value: base64.b64encode(value).decode()
         case _:
@@ -92,7 +92,7 @@ def _writer(type_: SqlType) -> Callable[..., str]:
 
 def _reader(type_: SqlType) -> Callable[[str], object]:
     if isinstance(type_, DecimalType):
-        return lambda text: fitted(Decimal(text), type_)
+        return lambda text: fitted(decimal_of_text(text), type_)
     match type_.base:
         case "BOOLEAN":
             return lambda text: text.lower() == "true"
