@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import Context, Decimal
 
 from ottla.sql.types import (
     BIGINT,
@@ -24,7 +24,9 @@ from tests.hostile_values import DOUBLES, HOSTILE, TEXTS
 
 INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
 DAY_MS = 86_400_000
+MANY, FEW = 3000, 50
 WIDE = DecimalType(38, 10)
+WIDE_ENOUGH = Context(prec=5000)
 PLAIN = (BOOLEAN, INTEGER, BIGINT, WIDE, DOUBLE, STRING, BYTES, DATE, TIME, TIMESTAMP)
 _INTS = (0, 1, -1, 2, 255, 65_536, 1_000_000, INT_MAX, -INT_MAX - 1)
 _LONGS = (*_INTS, (1 << 53) + 1, LONG_MAX, -LONG_MAX - 1)
@@ -37,11 +39,16 @@ def values_of(type_: SqlType) -> list[object]:
     match type_:
         case DecimalType(_, 0):
             return [None, Decimal(0), Decimal("9" * type_.precision), Decimal("-" + "9" * type_.precision)]
-        case DecimalType():
-            return [None, *map(Decimal, _DECIMALS)]
+        case DecimalType(_, scale):
+            unit = Decimal((0, (1,), -scale))
+            digits = WIDE_ENOUGH.create_decimal("9" * min(type_.precision, WIDE_ENOUGH.prec)).scaleb(
+                -scale, WIDE_ENOUGH
+            )
+            given = (each for each in map(Decimal, _DECIMALS) if each.adjusted() < type_.precision - scale)
+            return [None, unit, -unit, digits, -digits, *(each.quantize(unit, context=WIDE_ENOUGH) for each in given)]
         case ArrayType(item):
             inner = values_of(item)
-            return [None, [], [None], inner[:40], [inner[-1]] * 3000]
+            return [None, [], [None], inner[:40], [inner[-1]] * (MANY if item in PLAIN else FEW)]
         case MapType(key, value):
             keys = [each for each in values_of(key) if each is not None]
             return [None, {}, {keys[0]: None}, dict(zip(keys[:40], values_of(value) * 40, strict=False))]
