@@ -26,7 +26,7 @@ CPU_SECONDS_MAX = 4.0
 """More than patterns may take for all their matches in one text (`ottla.java`)."""
 GROWN_BYTES_MAX = 256 << 20
 DATA_BYTES_MAX = 3 << 30
-FAULTS_MAX = 200
+FAULTS_MAX = 5_000
 ENDS_MAX = 20
 _KIB = 1024
 
@@ -88,8 +88,7 @@ def run(cases: Iterable[Case]) -> None:
         if fault is not None:
             faults += 1
             os.write(1, f"{json.dumps(f'{case.label[:300]}: {fault[:500]}')}\n".encode())
-            if faults == FAULTS_MAX:
-                break
+            assert faults < FAULTS_MAX, "too many faults to go on"
     os.write(1, b"#end\n")
 
 

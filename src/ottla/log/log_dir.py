@@ -519,7 +519,7 @@ def _read_clean_shutdown(disk: Disk, path: str) -> tuple[bool, int]:
         return False, -1
     try:
         return True, int(json.loads(data)["brokerEpoch"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return True, -1  # an empty file, as older versions leave
 
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any
 
-from ottla.base import low_bits
+from ottla.base import NumberError, low_bits
 from ottla.connect.data import logical
 from ottla.connect.data.far_times import EndOfDay
 from ottla.connect.data.java_text import Float32, Int8, Int16, Int32, java_class, java_text
@@ -36,7 +36,14 @@ def integer_of(value: int | float | Decimal, bits: int) -> int:
         low, high = -(1 << (max(bits, 32) - 1)), (1 << (max(bits, 32) - 1)) - 1
         exact = 0 if value != value else high if value >= high else low if value <= low else int(value)
         return wrapped(exact, bits)
-    return wrapped(low_bits(value, bits) if isinstance(value, Decimal) else int(value), bits)
+    return wrapped(_low_bits(value, bits) if isinstance(value, Decimal) else int(value), bits)
+
+
+def _low_bits(value: Decimal, bits: int) -> int:
+    try:
+        return low_bits(value, bits)
+    except NumberError as error:
+        raise DataError(f"A decimal that Connect does not know: {error}") from error
 
 
 def double_of(value: int | float | Decimal) -> float:
