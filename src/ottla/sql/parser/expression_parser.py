@@ -15,6 +15,7 @@ from ottla.sql.words import NAMES_TOO, unit_name
 
 _INT = range(-(2**31), 2**31)
 _LONG = range(-(2**63), 2**63)
+LONG_DIGITS = 19
 _NUMBERS = ("integer", "decimal", "float")
 _JAVA_DECIMAL = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
@@ -362,9 +363,9 @@ class ExpressionParser:
             if math.isinf(value):
                 raise ParseError(f"Number overflows DOUBLE: {text}", *at)
             return e.DoubleLiteral(value, at)
-        if len(text.lstrip("-0")) > 19 or int(text) not in _LONG:
-            raise ParseError(f"Invalid numeric literal: {text}", *at)
-        whole = int(text)
+        digits = token.text.lstrip("0")
+        if len(digits) > LONG_DIGITS or (whole := int(f"{sign}{digits or 0}")) not in _LONG:
+            raise ParseError(f"Invalid numeric literal: {text:.100}", *at)
         return e.IntegerLiteral(whole, at) if whole in _INT else e.LongLiteral(whole, at)
 
     def whole(self, what: str) -> int:
