@@ -37,7 +37,7 @@ def test_a_whole_number_of_many_digits_is_read_or_refused() -> None:
 
 
 def test_a_decimal_literal_out_of_the_bounds_is_refused() -> None:
-    for text in ("DECIMAL '1e1000000'", "1." + "0" * 200_000):
+    for text in ("1." + "0" * 1000, "1." + "0" * 200_000):
         with pytest.raises(ParseError, match=r"1,000 digits, or an exponent beyond 1,000"):
             parse_expression(text)
 
