@@ -1,7 +1,8 @@
 """Values that serdes, converters and connectors have to take, or to refuse by name: never to change, hang or fall over.
 
 `HOSTILE` is (label, Connect schema, value); `NAMES` are names of fields, tables, topics and files; `RAW` is bytes of keys
-and values. `same` tells whether a value came back: NaN is NaN, −0 is not 0, and a decimal has its scale.
+and values, `NUMBERS` are numbers as texts and `TEXTS` whatever else a text may be. `tests/values` puts all of them through
+everything that takes values. `same` tells whether a value came back: NaN is NaN, −0 is not 0, and a decimal has its scale.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from ottla.connect import Schema, SchemaBuilder, Struct, data
 
-__all__ = ["HOSTILE", "NAMES", "RAW", "same"]
+__all__ = ["DOUBLES", "HOSTILE", "NAMES", "NUMBERS", "RAW", "TEXTS", "same"]
 
 _INT8, _INT16, _INT32, _INT64 = data.OPTIONAL_INT8, data.OPTIONAL_INT16, data.OPTIONAL_INT32, data.OPTIONAL_INT64
 _FLOAT, _DOUBLE, _TEXT, _BYTES = (
@@ -121,6 +122,33 @@ _NESTED: tuple[tuple[str, Schema, object], ...] = (
     ("a struct", _INNER, Struct(_INNER, a=(1 << 63) - 1, b="'\"")),
 )
 
+NUMBERS = (
+    "1e1000000", "-1E+1000000", "1e-1000000", "0e1000000", "1e99999999999999999999", "1e2147483648",
+    "1e-2147483648", "1e400",
+    "9" * 39, "9" * 1000, "9" * 5000, "9" * 200_000, "0." + "9" * 5000, "1." + "0" * 200_000, "-0", "-0.0", "0" * 5000 + "1",
+    "1_000", "\u0661\u0662", "+1", "1.", ".5", "0x10", "1d", "1f", "NaN", "-Infinity", "inf", "9223372036854775808",
+    "-9223372036854775808", "2147483648", "9007199254740993", "1e308", "5e-324", " 1 ", "1e", "e5", "--1", "1e+",
+)  # fmt: skip
+"""Numbers as texts; some are none."""
+
+TEXTS = (
+    *(value for _, value in _TEXTS),
+    *NUMBERS,
+    "[" * 100_000, "{" * 100_000, '{"a":' * 5000 + "1" + "}" * 5000, '{"a":1e1000000}', '[1e1000000,"\\ud800"]',
+    '{"a":1,"a":2}',
+    "$" + ".a" * 5000, "$[" + "9" * 5000 + "]", "$.a", "(a+)+$", "(?!x)(a|aa)+$", "(", "a" * 3000 + "!", "%" * 50 + "b",
+    "+300000-01-01", "-0001-01-01", "9999-12-31T23:59:59.999+18:00", "0001-01-01T00:00+18:00", "2024-02-30",
+    "24:00", "23:59:60",
+    "2020-01-01T00:00:00+99:99", "2020-01-01T00:00:00.[Europe/Nowhere]", "999999999-12-31", "00000000000000000001-01-01",
+    "../../etc/passwd", "Europe/Berlin", "+99:00", "UTC+23:59", "yyyy-MM-dd'T'HH:mm:ss.SSS", "y" * 1000,
+    "'" * 999, "SSSSSSSSSSSS",
+    "http://[::1", "http://a:99999999/%zz?%=%ff#", "//", "%ff%fe", "a=b&&=&%", "zz", "0x" + "f" * 1001, "====", "A" * 1001,
+    "utf8", "base64", "hex", "ascii", "BIG_ENDIAN", "MD5", "AVRO", "x,y\n\"z", "\ud83d", "\udc00\ud83d", "ß" * 100, "İ" * 10,
+)  # fmt: skip
+"""Whatever else a text may be: numbers, JSON, paths, patterns, times, zones, addresses, and words that mean something."""
+
+DOUBLES = tuple(value for _, value in _DOUBLES)
+
 HOSTILE: tuple[tuple[str, Schema, Any], ...] = (
     *((f"null {each.type.value}", each, None) for each in (_INT8, _INT64, _DOUBLE, _TEXT, _BYTES, _DATE, _CENTS, _LIST)),
     *((f"text: {label}", _TEXT, value) for label, value in _TEXTS),
@@ -137,7 +165,8 @@ HOSTILE: tuple[tuple[str, Schema, Any], ...] = (
 
 NAMES = (
     "select", "order", "user", "table", "group", "null", "NULL", "a b", "a.b", "a-b", "a/b", "a\\b", "a'b", 'a"b', "a`b",
-    "a;b", "a%b", "a%sb", "a:b", "a$b", "a{b}", "å😀", "A", "a", "1a", "_", "__connect_topic", "x" * 63,
+    "a;b", "a%b", "a%sb", "a:b", "a$b", "a{b}", "å😀", "A", "a", "1a", "_", "__connect_topic", "x" * 63, "aa",
+    "a-", "-", ".", "..",
 )  # fmt: skip
 
 RAW: tuple[bytes | None, ...] = (

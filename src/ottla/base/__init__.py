@@ -17,6 +17,15 @@ from ottla.base.errors import (
     UnwritableError,
     WireError,
 )
+from ottla.base.exact_numbers import (
+    ExactDecoder,
+    NumberError,
+    decimal_of_text,
+    decimal_of_unscaled,
+    low_bits,
+    plain_text,
+    truncated,
+)
 from ottla.base.file_modes import UMASK, UMASK_DEFAULT, parse_umask
 from ottla.base.ids import (
     ZERO_UUID,
@@ -45,12 +54,14 @@ __all__ = [
     "ConfigError",
     "CorruptionError",
     "ErrorCode",
+    "ExactDecoder",
     "KafkaError",
     "LeaderEpoch",
     "Millis",
     "MissingFileError",
     "NoSpaceError",
     "NodeId",
+    "NumberError",
     "Offload",
     "Offset",
     "OffsetRange",
@@ -64,12 +75,17 @@ __all__ = [
     "Uuid",
     "WireError",
     "coordinating_partition",
+    "decimal_of_text",
+    "decimal_of_unscaled",
     "java_hash",
     "late_imports",
+    "low_bits",
     "parse_umask",
     "parse_uuid",
     "plain_bytes",
+    "plain_text",
     "plain_value",
     "random_uuid",
+    "truncated",
     "uuid_text",
 ]

@@ -31,7 +31,7 @@ def parsed(text: str | bytes, otherwise: str = "The input string is not a valid 
     """Return the file's object; raises KafkaError for what is not one."""
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise invalid_request(otherwise) from None
     if not isinstance(document, dict):
         raise invalid_request(f"Expected JSON object, received {json.dumps(document)}")

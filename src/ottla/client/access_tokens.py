@@ -154,7 +154,7 @@ def _context(options: Mapping[str, str]) -> ssl.SSLContext:
 def _token_of(answer: bytes, url: str) -> str:
     try:
         found = json.loads(answer)["access_token"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _refused(f"{url} answered without an access token") from error
     return str(found)
 
@@ -164,7 +164,7 @@ def _expiry_s(token: str) -> float:
     try:
         payload = token.split(".")[1]
         return float(json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))["exp"])
-    except (IndexError, ValueError, KeyError, TypeError):
+    except (IndexError, ValueError, KeyError, TypeError, RecursionError):
         return 0.0
 
 

@@ -72,7 +72,7 @@ class Assertions:
         assert self._template is not None
         try:
             found = json.loads(self._read(TEMPLATE, self._template))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigError(TEMPLATE, self._template, "a file of JSON") from error
         parts = [found.get(each) for each in ("header", "payload")] if isinstance(found, dict) else [0]
         if not all(each is None or isinstance(each, dict) for each in parts):

@@ -232,7 +232,7 @@ class Issuer:
             found = json.loads(await asyncio.to_thread(ask, url, [url], context=context, **more))
         except OttlaError as error:
             raise HttpError(502, f"The issuer has not answered as it should: {error}") from error
-        except ValueError:
+        except (ValueError, RecursionError):
             raise HttpError(502, "The issuer has not answered in JSON") from None
         if not isinstance(found, dict):
             raise HttpError(502, "The issuer has not answered with an object")
@@ -248,7 +248,7 @@ def _claims(token: str) -> dict[str, Any]:
     try:
         part = token.split(".")[1]
         found = json.loads(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-    except (IndexError, ValueError):
+    except (IndexError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import NoReturn
 
 from ottla.schemas.interface import InvalidSchemaError, Limits
@@ -44,8 +44,11 @@ def _integer(digits: str) -> int:
 def _exact(digits: str) -> Decimal:
     if len(digits) > _DIGITS_MAX:
         raise InvalidSchemaError(f"A number has more than {_DIGITS_MAX} digits")
-    number = Decimal(digits)
-    if number and abs(number.adjusted()) > _EXPONENT_MAX:
+    try:
+        number = Decimal(digits)
+    except InvalidOperation:  # an exponent of more digits than there are
+        number = Decimal(f"1E{_EXPONENT_MAX + 1}")
+    if abs(number.adjusted()) > _EXPONENT_MAX:
         raise InvalidSchemaError(f"A number has an exponent beyond {_EXPONENT_MAX}")
     return number
 

@@ -446,7 +446,7 @@ def _received(stub: socket.socket) -> tuple[_Order, list[int]]:
         if len(descriptors) != 3:
             raise ValueError("an order without its standard streams")
         return _Order(**json.loads(data)), descriptors
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         for each in descriptors:
             os.close(each)
         raise

@@ -23,6 +23,10 @@ WRAP_SINGLE_VALUES = "ksql.persistence.wrap.single.values"
 Definition = s.CreateSource | s.DropSource | s.AlterSource | s.CreateType | s.DropType
 
 
+NAME_LENGTH_MAX = 200
+"""Topics of a query have its sink's name within theirs, which have 249 characters."""
+
+
 def define(statement: Definition, catalogue: Catalogue, settings: Mapping[str, str]) -> Catalogue:
     """The catalogue after a statement; raises SqlError in ksqlDB's words."""
     match statement:
@@ -134,7 +138,9 @@ def _name(given: str | None) -> str | None:
 
 
 def check_name(kind: str, name: str, known: Source | None, allowed: bool) -> None:
-    """Raise SqlError where a name is taken."""
+    """Raise SqlError where a name is taken, or can be no part of topics' names."""
+    if not 0 < len(name) <= NAME_LENGTH_MAX:
+        raise SqlError(f"A {kind.lower()}'s name has 1 to {NAME_LENGTH_MAX} characters: '{name:.60}' has {len(name)}")
     if known is not None and not allowed:
         raise SqlError(f"Cannot add {kind.lower()} '{name}': A {known.kind.lower()} with the same name already exists")
 

@@ -560,9 +560,9 @@ BITS_MAX = 4096
 def _number(compute: Callable[[Any, Any], Any], one: object, two: object) -> object:
     if _kind(one) != "number" or _kind(two) != "number":
         return None
-    if isinstance(one, float) or isinstance(two, float):
-        one, two = float(one), float(two)  # type: ignore[arg-type]
     try:
+        if isinstance(one, float) or isinstance(two, float):
+            one, two = float(one), float(two)  # type: ignore[arg-type]
         found = compute(one, two)
     except ArithmeticError:
         return None

@@ -15,6 +15,9 @@ from __future__ import annotations
 
 from ottla.base import OttlaError
 
+MESSAGE_MAX = 2_000
+"""Characters of a message about a record's value."""
+
 
 class SqlError(OttlaError):
     """A statement that is refused for what it means."""
@@ -41,7 +44,14 @@ class ParseError(SqlError):
         return type(self), (self.details, self.line, self.column)
 
 
-class EvaluationError(SqlError):
+class ValueRefused(SqlError):
+    """A record's value that is refused. Its message is cut: a value of a megabyte is not told whole, once per record."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message if len(message) <= MESSAGE_MAX else f"{message[:MESSAGE_MAX]}…")
+
+
+class EvaluationError(ValueRefused):
     """A value that cannot be computed from this record."""
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import TypeVar
 
+from ottla.base import java_hash, low_bits
+
 Key = TypeVar("Key")
 _LOAD_PERCENT = 75
 _CAPACITY_DEFAULT = 16
@@ -23,21 +25,13 @@ class SizedMap(dict[object, object]):
 def _hash(key: object) -> int:
     """`Object.hashCode` of a key, as an unsigned number of 32 bits."""
     if isinstance(key, str):
-        found = 0
-        if key.isascii():
-            for unit in key.encode():
-                found = found * 31 + unit
-        else:
-            data = key.encode("utf-16-be", "surrogatepass")
-            for at in range(0, len(data), 2):
-                found = (found * 31 + (data[at] << 8 | data[at + 1])) & _INT_MASK
-        return found & _INT_MASK
+        return java_hash(key)
     if isinstance(key, bool):
         return 1231 if key else 1237
     if isinstance(key, int):
         return (key ^ key >> 32) & _INT_MASK if not -(1 << 31) <= key < 1 << 31 else key & _INT_MASK
     if isinstance(key, Decimal):
-        return int(key) & _INT_MASK
+        return low_bits(key, 64) & _INT_MASK
     return 0
 
 

@@ -178,7 +178,7 @@ def read_checkpoint(data: bytes) -> StateCheckpoint:
     (size,) = _LENGTH.unpack_from(data, len(MAGIC))
     try:
         return _decoded(json.loads(bytes(body[begin : begin + size])), body[begin + size :])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamagedCheckpointError(f"its header cannot be read: {error}") from error
 
 

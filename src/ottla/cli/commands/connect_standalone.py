@@ -67,7 +67,7 @@ def read_connector(path: str) -> tuple[str, dict[str, str], str | None]:
     found: Any = None
     try:
         found = json.loads(Path(path).read_bytes())
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         found = properties_file(path)

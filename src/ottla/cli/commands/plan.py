@@ -80,7 +80,7 @@ def _arguments(given: Sequence[str]) -> dict[str, Any]:
             raise UsageError(f"NAME=VALUE is expected, not {each}")
         try:
             found[name] = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             found[name] = text
     return found
 

@@ -195,7 +195,7 @@ def _readable(text: str) -> str:
     """Return a schema as people read it: JSON over several lines, Protobuf as it is."""
     try:
         return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text.rstrip("\n")
 
 
@@ -272,7 +272,7 @@ def import_(registry: Worker, args: Namespace) -> int:
     text = sys.stdin.read() if args.file == "-" else Path(args.file).read_text()
     try:
         entries = [json.loads(line) for line in text.splitlines() if line.strip()]
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{args.file} is not what `ottla registry export` prints: {error}") from None
     print(f"{take_in(registry, entries)} versions")
     return 0

@@ -12,6 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ottla.base import ExactDecoder, plain_text
 from ottla.cli.actions import parse_action
 from ottla.cli.local.log_format import FORMATS, LEVELS
 from ottla.cli.options import Options, UsageError, properties_file, whole_number
@@ -272,7 +273,7 @@ def _records(path: Path, name: str) -> list[Mapping[str, Any]]:
 def _listed(path: Path, name: str) -> list[Mapping[str, Any]]:
     """The objects that a file lists under a name; a case.json without it has none."""
     try:
-        found = json.loads(_text(path), parse_float=Decimal)
+        found = ExactDecoder(float).decode(_text(path))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is no JSON: {error}") from None
     if isinstance(found, dict) and path.name == CASE and found.get(name) is None:
@@ -293,7 +294,7 @@ def _line(value: object) -> str:
             "{" + ", ".join(f"{json.dumps(str(key))}: {_line(each)}" for key, each in given.items()) + "}"
         ),
         list: lambda given: f"[{', '.join(map(_line, given))}]",
-        Decimal: lambda given: f"{given:f}",
+        Decimal: plain_text,
         float: lambda given: json.dumps(given if math.isfinite(given) else _NOT_FINITE[str(given)]),
     }
     write = parts.get(type(value))

@@ -230,7 +230,7 @@ def _agreement(config: BrokerConfig, path: Path) -> dict[str, str]:
         (port,) = free_ports(1, port=config.client_listeners[0].port or 9092)
         found = {"cluster_id": new_id(), "controller_port": str(port), "controller": str(config.node_id)}
         _write_whole(path, json.dumps(found) + "\n")
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not found.get("cluster_id") or not str(found.get("controller_port")).isdigit():
         wanted = '{"cluster_id": "…", "controller_port": "…"}'

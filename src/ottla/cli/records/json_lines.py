@@ -31,7 +31,7 @@ def read_json_lines(lines: Iterable[bytes], *, keep_partition: bool = False) -> 
             except json.JSONDecodeError as error:
                 message = f"line {number} is no record: it is not JSON, from column {error.colno} on: {error.msg}"
                 raise KafkaError(ErrorCode.INVALID_RECORD, message) from None
-            except (ValueError, TypeError, KeyError) as error:
+            except (ValueError, TypeError, KeyError, RecursionError) as error:
                 raise KafkaError(ErrorCode.INVALID_RECORD, f"line {number} is no record: {error}") from None
 
 

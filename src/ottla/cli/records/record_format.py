@@ -340,7 +340,7 @@ class FormatReader:
     def _json_text(self, field: Field, data: bytes) -> bytes:
         try:
             value = json.loads(data)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._wrong(f"{field}: {error}") from None
         return value.encode() if isinstance(value, str) else data
 
@@ -360,7 +360,7 @@ class FormatReader:
         if text.startswith(b"["):
             try:
                 return [(name, None if value is None else value.encode()) for name, value in json.loads(text)]
-            except (ValueError, TypeError, AttributeError) as error:
+            except (ValueError, TypeError, AttributeError, RecursionError) as error:
                 raise self._wrong(f"headers: {error}") from None
         pairs = (pair.partition(b"=") for pair in text.split(b","))
         return [(name.decode(errors="replace"), value) for name, _, value in pairs]

@@ -11,8 +11,9 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any, BinaryIO
+
+from ottla.base import ExactDecoder
 
 __all__ = ["ServerError", "SqlClient"]
 
@@ -65,14 +66,14 @@ class SqlClient:
         from ottla.client import bounded
 
         with self._opened("POST", "/ksql", self._body(text)) as answer:
-            found: list[dict[str, Any]] = json.loads(bounded(answer), parse_float=Decimal)
+            found: list[dict[str, Any]] = ExactDecoder(float).of_bytes(bounded(answer))
             return found
 
     def rows(self, text: str) -> list[list[Any]]:
         """Return the rows of a query that ends by itself; raises ServerError."""
         body = {"sql": text, "properties": self.properties, "sessionVariables": self.variables}
         with self._opened("POST", "/query-stream", body, accept=DELIMITED) as answer:
-            found = [json.loads(line, parse_float=Decimal) for line in answer][1:]
+            found = [ExactDecoder(float).of_bytes(line) for line in answer][1:]
         failed = next((each for each in found if isinstance(each, dict)), None)
         if failed is not None:
             raise ServerError(str(failed.get("message")))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, TextIO
 
+from ottla.base import ExactDecoder
 from ottla.cli.sql_shell.answers import as_json, as_text
 from ottla.cli.sql_shell.client import ServerError, SqlClient
 from ottla.cli.sql_shell.tables import Table
@@ -284,7 +283,7 @@ def _objects(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
         text = line.strip().removeprefix("[").rstrip(",")
         text = text.removesuffix("]") if text.endswith("}]") else text
         if text:
-            yield json.loads(text, parse_float=Decimal)
+            yield ExactDecoder(float).decode(text)
 
 
 def _names(schema: str) -> list[str]:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
+from ottla.base import plain_text
+
 __all__ = ["Table", "cell", "grid"]
 
 LEAST = 4
@@ -23,7 +25,7 @@ def cell(value: Any) -> str:
         return "{" + ", ".join(f"{name}={cell(each)}" for name, each in value.items()) + "}"
     if isinstance(value, list):
         return f"[{', '.join(map(cell, value))}]"
-    return value if isinstance(value, str) else f"{value:f}" if isinstance(value, Decimal) else json.dumps(value)
+    return value if isinstance(value, str) else plain_text(value) if isinstance(value, Decimal) else json.dumps(value)
 
 
 class Table:

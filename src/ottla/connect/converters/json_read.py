@@ -7,8 +7,9 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from ottla.base import low_bits
 from ottla.connect.data import logical
-from ottla.connect.data.conversions import wrapped
+from ottla.connect.data.conversions import double_of, wrapped
 from ottla.connect.data.java_text import Float32
 from ottla.connect.data.schema import Field, Schema, SchemaType
 from ottla.connect.data.struct import DATE, DECIMAL, TIME, TIMESTAMP, Struct
@@ -104,7 +105,7 @@ def _whole(node: Any) -> int:
     """Return a number's whole part; what is no number is 0, and so is what has no low bits left."""
     if isinstance(node, bool) or not isinstance(node, int | Decimal):
         return 0
-    return node if isinstance(node, int) else int(node) if node.adjusted() < 400 else 0
+    return node if isinstance(node, int) else low_bits(node, 64)
 
 
 def _integer(bits: int) -> Read:
@@ -115,12 +116,7 @@ def _integer(bits: int) -> Read:
 
 
 def _double(node: Any) -> float:
-    if isinstance(node, bool) or not isinstance(node, int | Decimal):
-        return 0.0
-    try:
-        return float(node)
-    except OverflowError:
-        return float("inf") if node > 0 else float("-inf")
+    return double_of(node) if isinstance(node, int | Decimal) and not isinstance(node, bool) else 0.0
 
 
 _SCALARS: dict[SchemaType, Read] = {

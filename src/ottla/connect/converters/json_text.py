@@ -8,6 +8,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from ottla.base import ExactDecoder, NumberError
 from ottla.connect.errors import DataError
 
 __all__ = ["parse_json", "parse_json_at", "quoted"]
@@ -40,11 +41,7 @@ def _escaped(found: re.Match[str]) -> str:
     return f"\\u{0xD800 + (number >> 10):04X}\\u{0xDC00 + (number & 0x3FF):04X}"
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
-_decoder = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant)
+_decoder = ExactDecoder()
 
 
 def parse_json(data: bytes) -> Any:
@@ -72,9 +69,9 @@ def parse_json_at(text: str, start: int) -> tuple[Any, int]:
         value, end = _decoder.raw_decode(text, start)
         if not (text[end : end + 1].isdigit() and text[end - 1] == "0"):
             return value, end
-    except RecursionError as error:
-        raise DataError(_MALFORMED) from error
-    except (ValueError, ArithmeticError) as error:
+    except NumberError as error:
+        raise DataError(f"{_MALFORMED}{error}") from error
+    except ValueError as error:
         failed: Exception | None = error
     else:
         failed = None
@@ -82,5 +79,5 @@ def parse_json_at(text: str, start: int) -> tuple[Any, int]:
     try:
         value, end = _decoder.raw_decode(without_zeros)
         return value, len(text) - len(without_zeros) + end
-    except (ValueError, ArithmeticError, RecursionError) as error:
+    except ValueError as error:
         raise DataError(_MALFORMED) from (failed or error)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import date, datetime, time
 from decimal import Decimal
+from math import isfinite
 from typing import Any
 
+from ottla.base import NumberError, low_bits
 from ottla.connect.data import logical
 from ottla.connect.data.far_times import EndOfDay
 from ottla.connect.data.java_text import Float32, Int8, Int16, Int32, java_class, java_text
@@ -15,7 +17,7 @@ from ottla.connect.data.struct import DATE, DECIMAL, TIME, TIMESTAMP, Struct
 from ottla.connect.data.value_text import parse_decimal, to_text
 from ottla.connect.errors import DataError
 
-__all__ = ["convert", "convert_present", "integer_of", "is_moment", "wrapped"]
+__all__ = ["convert", "convert_present", "double_of", "integer_of", "is_moment", "wrapped"]
 
 _WIDTHS = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT32: 32, SchemaType.INT64: 64}
 _SIZED: dict[int, type[int]] = {8: Int8, 16: Int16, 32: Int32, 64: int}
@@ -34,7 +36,22 @@ def integer_of(value: int | float | Decimal, bits: int) -> int:
         low, high = -(1 << (max(bits, 32) - 1)), (1 << (max(bits, 32) - 1)) - 1
         exact = 0 if value != value else high if value >= high else low if value <= low else int(value)
         return wrapped(exact, bits)
-    return wrapped(int(value), bits)
+    return wrapped(_low_bits(value, bits) if isinstance(value, Decimal) else int(value), bits)
+
+
+def _low_bits(value: Decimal, bits: int) -> int:
+    try:
+        return low_bits(value, bits)
+    except NumberError as error:
+        raise DataError(f"A decimal that Connect does not know: {error}") from error
+
+
+def double_of(value: int | float | Decimal) -> float:
+    """Return a number as `Number.doubleValue` does: infinite where it is too large."""
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
 
 
 def convert(to: Schema, origin: Schema | None, value: Any) -> Any:
@@ -93,12 +110,18 @@ def _to_decimal(to: Schema, value: Any) -> Decimal:
     if isinstance(value, Decimal):
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return Decimal(java_text(float(value)))
+        return _decimal_of_double(double_of(value), to)
     if isinstance(value, str):
         found = parse_decimal(value)
         if found is not None:
             return found
     raise _refused(value, to)
+
+
+def _decimal_of_double(value: float, to: Schema) -> Decimal:
+    if not isfinite(value):
+        raise _refused(value, to)
+    return Decimal(java_text(value))
 
 
 def _to_bytes(to: Schema, value: Any) -> bytes:
@@ -142,7 +165,7 @@ def _as_long(value: Any, origin: Schema | None) -> int:
     if isinstance(value, str):
         found = parse_decimal(value)
         if found is not None:
-            return wrapped(int(found), 64) if found.adjusted() < 10_000 else 0
+            return wrapped(low_bits(found, 64), 64)
     if isinstance(value, datetime) and origin is not None:
         return logical.ms_of_timestamp(value)
     if isinstance(value, date) and origin is not None:
@@ -154,7 +177,7 @@ def _as_long(value: Any, origin: Schema | None) -> int:
 
 def _as_double(value: Any, origin: Schema | None) -> float:
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
-        return float(value)
+        return double_of(value)
     if isinstance(value, str):
         found = parse_decimal(value)
         if found is not None:

@@ -87,6 +87,10 @@ def _week_of_year(when: datetime) -> tuple[int, int]:
     return saturday.year, ((saturday - first).days) // 7 + 1
 
 
+DIGITS_MAX, INT_MAX = 18, (1 << 31) - 1
+"""More digits are no long; Java makes a double of them, and the greatest int of that."""
+
+
 def _padded(value: int, count: int) -> str:
     return str(value).zfill(count)
 
@@ -151,7 +155,7 @@ def _read(token: _Token, text: str, position: int, fields: dict[str, int], *, ab
     digits = re.compile(rf"-?\d{{1,{token.width}}}" if abutting else r"-?\d+", re.ASCII).match(text, position)
     if digits is None:
         return None
-    value = int(digits[0])
+    value = int(digits[0]) if len(digits[0]) <= DIGITS_MAX else INT_MAX
     if token.letter in "yY" and token.width <= 2 and len(digits[0]) == 2:
         value += 1900 if value >= _PIVOT % 100 else 2000
     fields["M" if token.letter == "L" else token.letter] = value

@@ -100,9 +100,9 @@ def double_text(value: float) -> str:
 
 def float_text(value: float) -> str:
     """Return a 32-bit float as Java's Float.toString: the fewest digits that name it."""
-    if not isfinite(value):
-        return double_text(value)
     exact = _rounded(value)
+    if not isfinite(exact):
+        return double_text(exact)
     if exact == 0:
         return "-0.0" if str(float(exact)).startswith("-") else "0.0"
     text = next(text for text in (f"{exact:.{digits}e}" for digits in range(9)) if _rounded(float(text)) == exact)

@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
+from ottla.base import NumberError, decimal_of_unscaled
 from ottla.connect.data.builder import SchemaBuilder
 from ottla.connect.data.far_times import EndOfDay, FarDate, FarTimestamp
 from ottla.connect.data.java_text import java_class
@@ -98,7 +99,10 @@ def decimal_of_bytes(schema: Schema, data: bytes) -> Decimal:
     """Return the decimal of an unscaled value; raises DataError for no bytes at all."""
     if not data:
         raise DataError("Zero length BigInteger")
-    return decimal_of(int.from_bytes(data, "big", signed=True), schema_scale(schema))
+    try:
+        return decimal_of_unscaled(data, schema_scale(schema))
+    except NumberError as error:
+        raise DataError(f"This is no decimal that is read: {error}") from error
 
 
 def days_of(value: date | FarDate) -> int:

@@ -9,9 +9,10 @@ import base64
 import re
 from collections.abc import Mapping
 from datetime import date, datetime, time
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
+from ottla.base import NumberError, decimal_of_text
 from ottla.connect.data import logical
 from ottla.connect.data.date_format import DateFormat
 from ottla.connect.data.java_text import java_class, java_text
@@ -89,8 +90,8 @@ def parse_decimal(text: str) -> Decimal | None:
     if not re.fullmatch(r"[+-]?(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d{1,10})?", text, re.ASCII):
         return None
     try:
-        return Decimal(text)
-    except InvalidOperation:
+        return decimal_of_text(text)
+    except NumberError:
         return None
 
 

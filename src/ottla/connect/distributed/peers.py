@@ -75,5 +75,5 @@ async def _send(
 def _message(body: bytes) -> str:
     try:
         return str(json.loads(body)["message"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return body[:200].decode(errors="replace")

@@ -13,7 +13,7 @@ from ottla.config import ConfigType
 from ottla.connect.config_def import REQUIRED, Importance
 from ottla.connect.data import logical
 from ottla.connect.data.builder import SchemaBuilder
-from ottla.connect.data.conversions import integer_of, wrapped
+from ottla.connect.data.conversions import double_of, integer_of, wrapped
 from ottla.connect.data.java_text import Float32, float_text, java_class, java_text
 from ottla.connect.data.schema import Schema, SchemaType
 from ottla.connect.data.struct import Struct, schema_type_of
@@ -187,7 +187,7 @@ def cast(schema: Schema | None, value: Any, target: SchemaType) -> Any:
         return _integer(value, _BITS[target])
     if target not in (SchemaType.FLOAT32, SchemaType.FLOAT64):
         raise DataError(f"{target} is not supported in the Cast transformation.")
-    number = double_of_text(value) if isinstance(value, str) else float(value)
+    number = double_of_text(value) if isinstance(value, str) else double_of(value)
     if number is None:
         raise _out_of_range(value)
     return Float32(number) if target is SchemaType.FLOAT32 else number

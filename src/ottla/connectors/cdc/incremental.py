@@ -71,7 +71,7 @@ class Progress:
         try:
             listed = json.loads(offset.get(COLLECTIONS) or "[]")
             queue = tuple(Request(each[_ID], each.get(_CONDITION), each.get(_SURROGATE)) for each in listed)
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             log.warning("What an incremental snapshot had still to read cannot be understood: it is ended")
             return cls()
         last, most = _keys(offset.get(LAST)), _keys(offset.get(MOST))
@@ -87,7 +87,7 @@ class Progress:
 def _keys(text: Any) -> Keys | None:
     try:
         found = json.loads(text) if isinstance(text, str) else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return tuple(map(str, found)) if isinstance(found, list) else None
 

@@ -155,5 +155,5 @@ def _blocking_of(offset: Mapping[str, Any]) -> tuple[Request, ...]:
     """Return the tables of a source offset that were asked for and not read whole."""
     try:
         return tuple(Request(str(table), condition) for table, condition in json.loads(offset.get(_BLOCKING) or "[]"))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return ()

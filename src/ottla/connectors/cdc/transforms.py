@@ -300,7 +300,7 @@ def _expanded(text: str, schema: Schema) -> tuple[Any, Schema]:
     """Return what a JSON text holds, with a schema; the text itself where it is no object or list."""
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         log.warning("A payload is no JSON, and stays a text")
         return text, schema
     if not isinstance(found, dict | list):

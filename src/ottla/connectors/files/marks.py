@@ -108,7 +108,7 @@ def marks_of(offset: Mapping[str, Any]) -> list[Mark]:
         keys = ("inode", "position", "line", "head", "tail")
         blank = {"inode": "", "line": 0, "head": "", "tail": ""}
         return [_mark([{**blank, **offset}[key] for key in keys]), *others]
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ConnectError(
             "the offset of a log needs 'position', a number of bytes from 0 on; 'line', 'inode', 'head', 'tail' and "
             f"'others' may be left out, and are not written by hand: {dict(offset)}"

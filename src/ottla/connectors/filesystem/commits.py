@@ -158,7 +158,7 @@ class Commits:
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
             found = json.loads(self._files.read(f"{self._folder}/{name}"))
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         if found.get("version") != VERSION:
             raise ConnectError(

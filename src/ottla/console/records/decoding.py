@@ -8,13 +8,13 @@ maps and lists that end where the bytes end are taken for such.
 
 from __future__ import annotations
 
-import json
 import math
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from io import BytesIO
+
+from ottla.base import ExactDecoder
 
 __all__ = ["BINARY", "DECODERS", "SHOWN_BYTES_MAX", "Attempt", "Decoded", "decode", "registry_frame"]
 
@@ -23,6 +23,7 @@ SHOWN_BYTES_MAX = 32 * 1024
 MAGIC = 0
 FRAME_BYTES = 5
 DEPTH_MAX = 100
+_DECODER = ExactDecoder(float)
 SHARING_TAGS = (25, 28, 29, 256)
 """CBOR's tags by which a value stands for another: a few bytes of them would unfold to gigabytes."""
 
@@ -82,8 +83,8 @@ def _json(data: bytes) -> object:
     if not first or first not in b'{["-0123456789tfn':
         raise _DoesNotFit("does not begin as JSON does")
     try:
-        return json.loads(data, parse_float=Decimal)
-    except (ValueError, RecursionError) as error:
+        return _DECODER.of_bytes(data)
+    except ValueError as error:
         raise _DoesNotFit(f"not JSON: {error}") from None
 
 

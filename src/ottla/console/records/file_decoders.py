@@ -65,7 +65,7 @@ def file_decoders(path: str, setting: str) -> tuple[FileDecoder, ...]:
     place = Path(path)
     try:
         given = json.loads(place.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(setting, path, f"a file with a JSON list of rules: {error}") from None
     if not isinstance(given, list):
         raise ConfigError(setting, path, "a JSON list of rules")

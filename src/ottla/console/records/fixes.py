@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ottla.admin import Fixed, FixError, Mended
+from ottla.base import decimal_of_text
 from ottla.sql import Change, document_changes
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class _Number(Decimal):
     written: str
 
     def __new__(cls, written: str) -> _Number:
-        found = super().__new__(cls, written)
+        found = super().__new__(cls, decimal_of_text(written))
         found.written = written
         return found
 

@@ -46,7 +46,7 @@ def mask_rules(text: str, setting: str) -> tuple[Mask, ...]:
     """Return the rules of a JSON list; raises ConfigError, which says which of them is wrong."""
     try:
         given = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(setting, text[:100], f"a JSON list of rules: {error}") from None
     if not isinstance(given, list):
         raise ConfigError(setting, text[:100], "a JSON list of rules")

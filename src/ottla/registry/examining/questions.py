@@ -91,7 +91,7 @@ def _parsed(spelled: str) -> ParsedSchema:
 
     try:
         kind = SchemaType(schema_type)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InvalidSchemaError(f"Invalid schema type {schema_type}") from None
     return parse(kind, text, _references(references), resolve, new=is_new)
 

@@ -43,7 +43,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_whole(value: Any) -> bool:
-    return _is_number(value) and value == int(value) and -INT64_MAX <= value <= INT64_MAX
+    return _is_number(value) and -INT64_MAX <= value <= INT64_MAX and value == int(value)
 
 
 _PLAIN = {

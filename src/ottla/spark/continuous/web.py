@@ -178,7 +178,7 @@ async def _name_in(request: Request) -> str:
     text = await request.text()
     try:
         given = json.loads(text) if len(text) <= BODY_LETTERS_MAX else None
-    except ValueError:
+    except (ValueError, RecursionError):
         given = None
     name = given.get("name") if isinstance(given, Mapping) else None
     if not isinstance(given, Mapping) or not isinstance(name, str) or not name:

@@ -291,7 +291,7 @@ def _by_partition(name: str, text: str, *, lowest: int) -> dict[TopicPartition, 
 def _json_object(name: str, text: str, expected: str) -> dict[str, object]:
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(name, text, expected) from error
     if not isinstance(found, dict):
         raise ConfigError(name, text, expected)

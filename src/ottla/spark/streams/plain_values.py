@@ -72,7 +72,7 @@ def key_of_text(serde: Serde, text: str) -> Any:
         ) from None
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     made = getattr(serde, "type", None)
     if isinstance(found, dict) and isinstance(made, type) and dataclasses.is_dataclass(made):

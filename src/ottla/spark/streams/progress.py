@@ -81,7 +81,7 @@ def _offsets(text: Any) -> Offsets:
     try:
         found = json.loads(text) if isinstance(text, str) else text
         return offsets_of_json(found) if isinstance(found, dict) else {}
-    except (ValueError, AttributeError, TypeError):
+    except (ValueError, AttributeError, TypeError, RecursionError):
         return {}
 
 

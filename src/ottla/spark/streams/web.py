@@ -249,7 +249,7 @@ async def _wanted_mode(request: Request) -> tuple[str, bool]:
     text = await request.text()
     try:
         given = json.loads(text) if len(text) <= BODY_LETTERS_MAX else None
-    except ValueError:
+    except (ValueError, RecursionError):
         given = None
     to, dry_run = (given.get("to"), given.get("dry_run", False)) if isinstance(given, Mapping) else (None, False)
     if not isinstance(to, str) or not isinstance(dry_run, bool):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import lru_cache
 
+from ottla.base import plain_text
 from ottla.sql.errors import SqlError
 from ottla.sql.expressions.times import date_text, time_text, timestamp_text
 from ottla.sql.formats import FormatError, SchemaForm, codec
@@ -101,7 +102,7 @@ def _map(each: Shown) -> Shown:
 def _key(key: object) -> str:
     if isinstance(key, bool):
         return str(key).lower()
-    return "null" if key is None else f"{key:f}" if isinstance(key, Decimal) else str(key)
+    return "null" if key is None else plain_text(key) if isinstance(key, Decimal) else str(key)
 
 
 def _struct(fields: dict[str, Shown]) -> Shown:

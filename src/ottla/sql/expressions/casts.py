@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from decimal import Context, Decimal
 
+from ottla.base import low_bits
 from ottla.sql.errors import EvaluationError, SqlError
 from ottla.sql.expressions import decimals, times
 from ottla.sql.expressions.texts import value_text
@@ -111,7 +112,9 @@ def _from_number(of: SqlType, to: SqlType) -> Callable[..., object] | None:
     if to.base not in ("INTEGER", "BIGINT"):
         return None
     bits = INT_BITS if to.base == "INTEGER" else LONG_BITS
-    return _whole_of_double(bits) if of.base == "DOUBLE" else lambda value: wrapped(int(value), bits)
+    if of.base == "DOUBLE":
+        return _whole_of_double(bits)
+    return lambda value: low_bits(value, bits) if isinstance(value, Decimal) else wrapped(value, bits)
 
 
 def _decimal_of_double(value: float, precision: int) -> Decimal:

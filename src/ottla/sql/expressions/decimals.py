@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
+from ottla.base import NumberError, decimal_of_text, plain_text
 from ottla.sql.errors import EvaluationError, SqlError
 from ottla.sql.types import DecimalType, SqlType
 
@@ -59,12 +60,20 @@ def type_of_value(value: Decimal) -> DecimalType:
 def rounded(value: Decimal, type_: DecimalType) -> Decimal:
     """A value in a type's scale, halves away from zero; raises EvaluationError where it has too many digits."""
     digits = type_.precision - type_.scale
-    if abs(value) >= WIDE.scaleb(Decimal(1), digits):
+    if value and value.adjusted() >= digits:
         raise EvaluationError(
             f"Numeric field overflow: A field with precision {type_.precision} and scale {type_.scale} "
-            f"must round to an absolute value less than 10^{digits}. Got {value:f}"
+            f"must round to an absolute value less than 10^{digits}. Got {plain_text(value)}"
         )
-    return value.quantize(_unit(type_.scale), ROUND_HALF_UP, WIDE)
+    return in_scale(value, type_.scale)
+
+
+def in_scale(value: Decimal, scale: int) -> Decimal:
+    """A value in a scale, halves away from zero; raises EvaluationError where it has more digits than are calculated."""
+    try:
+        return value.quantize(_unit(scale), ROUND_HALF_UP, WIDE)
+    except InvalidOperation:
+        raise EvaluationError(f"A number in the scale {scale} has more than {WIDE.prec} digits") from None
 
 
 def _unit(scale: int) -> Decimal:
@@ -85,7 +94,7 @@ def calculated(operator: str, left: Decimal, right: Decimal, type_: DecimalType)
         value = Context(prec=type_.precision + 10, Emax=999_999, Emin=-999_999).divide(left, right)
     else:
         value = WIDE.remainder(left, right)
-    unit = value.quantize(_unit(type_.scale), ROUND_HALF_UP, WIDE)
+    unit = in_scale(value, type_.scale)
     if unit != value:
         raise EvaluationError("Rounding necessary")
     return unit
@@ -94,9 +103,6 @@ def calculated(operator: str, left: Decimal, right: Decimal, type_: DecimalType)
 def parsed(text: str) -> Decimal:
     """The number that a text says; raises EvaluationError where it says none."""
     try:
-        value = Decimal(text.strip())
-    except InvalidOperation:
-        value = Decimal("NaN")
-    if not value.is_finite() or "_" in text:
-        raise EvaluationError(f"Cannot convert '{text}' to a number.")
-    return value
+        return decimal_of_text(text.strip())
+    except NumberError:
+        raise EvaluationError(f"Cannot convert '{text:.1000}' to a number.") from None

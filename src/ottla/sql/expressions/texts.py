@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 
+from ottla.base import plain_text
 from ottla.sql.expressions.times import date_text, time_text, timestamp_text
 from ottla.sql.java_maps import java_ordered
 from ottla.sql.types import ArrayType, MapType, SqlType, StructType
@@ -65,7 +66,7 @@ def _plain_text(value: object, type_: SqlType) -> str:
         case float():
             return double_text(value)
         case Decimal():
-            return f"{value:f}"
+            return plain_text(value)
         case int() if type_.base == "DATE":
             return date_text(value)
         case int() if type_.base == "TIME":

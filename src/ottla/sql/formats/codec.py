@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ottla.sql.errors import SqlError
+from ottla.sql.errors import ValueRefused
 
 Values = tuple[object, ...]
 """A key's or a value's columns, in their order."""
 
 
-class FormatError(SqlError):
+class FormatError(ValueRefused):
     """Bytes that are no row of a format, or a row that it cannot hold."""
 
 

@@ -11,8 +11,8 @@ import csv
 import io
 import re
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 
+from ottla.base import decimal_of_text, plain_text
 from ottla.sql.errors import EvaluationError, SqlError
 from ottla.sql.expressions.casts import INT_BITS, LONG_BITS, wrapped
 from ottla.sql.expressions.texts import double_text
@@ -106,7 +106,7 @@ def _writer(type_: SqlType) -> Callable[..., str]:
         case "DOUBLE":
             return double_text
         case "DECIMAL":
-            return lambda value: f"{value:f}"
+            return plain_text
         case "BYTES":
             return lambda value: base64.b64encode(value).decode()
         case _:
@@ -115,7 +115,7 @@ def _writer(type_: SqlType) -> Callable[..., str]:
 
 def _reader(type_: SqlType) -> Callable[[str], object]:
     if isinstance(type_, DecimalType):
-        return lambda text: fitted(Decimal(text), type_)
+        return lambda text: fitted(decimal_of_text(text), type_)
     match type_.base:
         case "BOOLEAN":
             return lambda text: text.lower() == "true"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from ottla.base import plain_text
 from ottla.sql.expressions.decimals import rounded
 from ottla.sql.formats.codec import FormatError
 from ottla.sql.types import DecimalType
@@ -18,6 +19,6 @@ def fitted(value: Decimal, type_: DecimalType) -> Decimal:
         digits, exponent = value.as_tuple()[1:]
         assert isinstance(exponent, int), "it is finite"
         raise FormatError(
-            f"Cannot fit decimal '{value:f}' into {type_} without rounding. (Requires {len(digits)},{-exponent})"
+            f"Cannot fit decimal '{plain_text(value)}' into {type_} without rounding. (Requires {len(digits)},{-exponent})"
         )
     return found

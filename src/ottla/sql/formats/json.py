@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 
+from ottla.base import ExactDecoder, decimal_of_text, low_bits, plain_text
 from ottla.sql.errors import EvaluationError
 from ottla.sql.expressions.casts import INT_BITS, LONG_BITS, wrapped
 from ottla.sql.expressions.texts import double_text
@@ -62,18 +63,14 @@ def _of_object(columns: Sequence[SqlColumn]) -> Codec:
     return Codec(encode, decode)
 
 
-def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is no JSON")
-
-
-_decoder = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant)
+_decoder = ExactDecoder()
 """One for all records: `json.loads` with options makes one for each."""
 
 
 def _parsed(data: bytes) -> object:
     try:
-        return _decoder.decode(data.decode(json.detect_encoding(data), "surrogatepass"))
-    except (ValueError, RecursionError, InvalidOperation) as error:
+        return _decoder.of_bytes(data)
+    except ValueError as error:
         raise FormatError(f"Failed to deserialize JSON: {error}") from None
 
 
@@ -126,7 +123,7 @@ def _plain_writer(type_: SqlType) -> Write:
         case "BOOLEAN":
             return lambda value: "true" if value else "false"
         case "DECIMAL":
-            return lambda value: f"{value:f}"
+            return plain_text
         case "BYTES":
             return lambda value: f'"{base64.b64encode(value).decode()}"'
         case _:
@@ -208,7 +205,7 @@ def _whole_reader(type_: SqlType, path: str) -> Read:
             return whole
         if isinstance(value, bool) or not isinstance(value, int | Decimal):
             raise _refused(value, type_, path)
-        return wrapped(int(value), bits)
+        return wrapped(value, bits) if isinstance(value, int) else low_bits(value, bits)
 
     return read
 
@@ -226,7 +223,7 @@ def _decimal_reader(type_: DecimalType, path: str) -> Read:
     def read(value: object) -> object:
         if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
             raise _refused(value, type_, path)
-        return fitted(Decimal(value), type_)
+        return fitted(decimal_of_text(value) if isinstance(value, str) else Decimal(value), type_)
 
     return read
 

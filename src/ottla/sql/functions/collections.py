@@ -92,8 +92,9 @@ def array_join_with(items: Items | None, separator: str | None) -> str | None:
     """The array's elements as texts, a separator between them."""
     if items is None:
         return None
-    check_size("ARRAY_JOIN", len(separator or "") * len(items))
-    return (separator or "").join(_text(item) for item in items)
+    texts, between = list(map(_text, items)), separator or ""
+    check_size("ARRAY_JOIN", sum(map(len, texts)) + len(between) * len(texts))
+    return between.join(texts)
 
 
 def _text(item: object) -> str:
@@ -110,16 +111,24 @@ def _known(items: Items) -> list[object]:
     return [item for item in items if item is not None]
 
 
+def _ordered(items: Items) -> list[Any]:
+    """Elements that are not null and have an order."""
+    found = _known(items)
+    if any(isinstance(each, list | dict) for each in found):
+        raise EvaluationError("only elements that can be compared have an order: none that are arrays, maps or structs")
+    return found
+
+
 @scalar("ARRAY_MAX", "ARRAY<T> -> T")
 def array_max(items: Items) -> object:
     """The greatest element; nulls are left out."""
-    return max(_known(items), default=None)  # type: ignore[type-var]
+    return max(_ordered(items), default=None)
 
 
 @scalar("ARRAY_MIN", "ARRAY<T> -> T")
 def array_min(items: Items) -> object:
     """The least element; nulls are left out."""
-    return min(_known(items), default=None)  # type: ignore[type-var]
+    return min(_ordered(items), default=None)
 
 
 @scalar("ARRAY_SORT", "ARRAY<T> -> ARRAY<T>")
@@ -134,7 +143,7 @@ def array_sort_by(items: Items, order: str) -> Items | None:
     given = order.strip().upper()
     if given not in ("ASC", "ASCENDING", "DESC", "DESCENDING"):
         return None
-    known = _sorted(_known(items), reverse=given.startswith("D"))
+    known = _sorted(_ordered(items), reverse=given.startswith("D"))
     return [*known, *[None] * (len(items) - len(known))]
 
 

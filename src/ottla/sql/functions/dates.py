@@ -54,6 +54,8 @@ def format_date(days: int, pattern: str) -> str:
 def format_time(ms: int, pattern: str) -> str:
     """A time of the day in a pattern of java.time."""
     try:
+        if not 0 <= ms < DAY_MS:
+            raise EvaluationError(f"{ms} is no millisecond of a day")
         return formatted(pattern, Moment(ms=ms))
     except EvaluationError as error:
         raise _failed("format time", ms, pattern, error) from None

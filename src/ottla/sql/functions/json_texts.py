@@ -11,6 +11,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, cast
 
+from ottla.base import ExactDecoder
 from ottla.sql.errors import EvaluationError
 from ottla.sql.functions.registry import scalar
 from ottla.sql.functions.signatures import ArgumentType
@@ -18,15 +19,12 @@ from ottla.sql.java_maps import SizedMap, java_ordered
 from ottla.sql.types import ArrayType, MapType, SqlType, StructType
 
 _MISSING = object()
-_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
-_DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=lambda name: _no_json(name))
+PLACE_DIGITS_MAX = 10
+_STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]{1,10})\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
+_DECODER = ExactDecoder()
 _SPACE = re.compile(r"[ \t\n\r]*")
 _CONTROL = re.compile(r"\\u00[0-9a-f]{2}")
 _ENDED = re.compile(r"[\s,\]}]|$")
-
-
-def _no_json(name: str) -> object:
-    raise ValueError(f"{name} is no JSON")
 
 
 def _parsed(text: str | None) -> Any:
@@ -37,7 +35,7 @@ def _parsed(text: str | None) -> Any:
         return _MISSING
     try:
         value, end = _DECODER.raw_decode(text, start.end())
-    except (ValueError, RecursionError, ArithmeticError):
+    except ValueError:
         raise EvaluationError(f"Invalid JSON format:{text}") from None
     if not isinstance(value, str | list | dict) and not _ENDED.match(text, end):
         raise EvaluationError(f"Invalid JSON format:{text}")
@@ -58,6 +56,10 @@ def _text(value: object) -> str:
     if isinstance(value, str):
         return quoted(value)
     return str(value) if isinstance(value, Decimal) else json.dumps(value)
+
+
+def _place(step: str) -> int:
+    return int(step) if step.isascii() and step.isdigit() and len(step) <= PLACE_DIGITS_MAX else -1
 
 
 def _steps(path: str) -> tuple[str | int, ...]:
@@ -92,7 +94,7 @@ def extract_json_field(text: str, path: str) -> str | None:
     value = _parsed(text)
     for step in steps:
         if isinstance(value, list):
-            place = step if isinstance(step, int) else int(step) if step.isascii() and step.isdigit() else -1
+            place = step if isinstance(step, int) else _place(step)
             value = value[place] if 0 <= place < len(value) else _MISSING
         else:
             value = value.get(str(step), _MISSING) if isinstance(value, dict) else _MISSING

@@ -67,7 +67,7 @@ def floor(value: float | Decimal) -> object:
 
 def _integral(value: float | Decimal, rounding: str, of_double: Callable[[float], int]) -> object:
     if isinstance(value, Decimal):
-        return value.to_integral_value(rounding).quantize(value)
+        return value.to_integral_value(rounding).quantize(value, context=WIDE)
     if isinstance(value, int):
         return value
     return math.copysign(float(of_double(value)), value) if math.isfinite(value) else value
@@ -99,13 +99,28 @@ def rounded_decimal(value: Decimal) -> Decimal:
 @scalar("ROUND", "DOUBLE, INTEGER -> DOUBLE")
 def rounded_to(value: float, places: int) -> float:
     """The value in so many places behind the point."""
-    return float(_halves_up(Decimal(repr(value)), places)) if math.isfinite(value) else value
+    return float(_halves_up(Decimal(repr(value)), _within(places))) if math.isfinite(value) else value
+
+
+PLACES_MAX = 400
+"""More places than a DOUBLE has on either side of the point, so that one more changes nothing."""
+
+
+def _within(places: int) -> int:
+    return max(-PLACES_MAX, min(PLACES_MAX, places))
+
+
+def _within_scale(places: int, value: Decimal) -> int:
+    """No more places than a decimal has, and no fewer than leave nothing of it."""
+    exponent = value.as_tuple().exponent
+    assert isinstance(exponent, int), "columns hold finite numbers"
+    return max(-value.adjusted() - 2, min(places, -exponent))
 
 
 @scalar("ROUND", "DECIMAL, INTEGER -> DECIMAL", returns=_same)
 def rounded_decimal_to(value: Decimal, places: int) -> Decimal:
     """The value in so many places behind the point, in the scale that it has."""
-    return _halves_up(value, places).quantize(value, context=WIDE)
+    return _halves_up(value, _within_scale(places, value)).quantize(value, context=WIDE)
 
 
 def _halves_up(value: Decimal, places: int) -> Decimal:
@@ -131,13 +146,16 @@ def truncated_decimal(value: Decimal) -> Decimal:
 @scalar("TRUNC", "DOUBLE, INTEGER -> DOUBLE")
 def truncated_to(value: float, places: int) -> float:
     """The value with so many places behind the point."""
-    return float(Decimal(repr(value)).quantize(Decimal((0, (1,), -places)), ROUND_DOWN, WIDE))
+    if not math.isfinite(value):
+        return value
+    return float(Decimal(repr(value)).quantize(Decimal((0, (1,), -_within(places))), ROUND_DOWN, WIDE))
 
 
 @scalar("TRUNC", "DECIMAL, INTEGER -> DECIMAL", returns=_same)
 def truncated_decimal_to(value: Decimal, places: int) -> Decimal:
     """The value with so many places behind the point, in the scale that it has."""
-    return value.quantize(Decimal((0, (1,), -places)), ROUND_DOWN, WIDE).quantize(value, context=WIDE)
+    unit = Decimal((0, (1,), -_within_scale(places, value)))
+    return value.quantize(unit, ROUND_DOWN, WIDE).quantize(value, context=WIDE)
 
 
 @scalar("SIGN", "INTEGER -> INTEGER", "BIGINT -> INTEGER", "DOUBLE -> INTEGER")

@@ -183,7 +183,9 @@ def _wanted(pattern: Pattern, given: ArgumentType, bound: Bound) -> ArgumentType
 
 
 RESULT_MAX = 1 << 24
-"""How many characters, bytes or elements a function may make of a few: a record of Kafka's is no longer either."""
+"""How many characters or bytes a function may make of a few: a record of Kafka's is no longer either."""
+ELEMENTS_MAX = 1 << 20
+"""How many elements an array may get of a few numbers, each of which takes forty bytes."""
 
 
 ELEMENTS_MAX = 1 << 20

@@ -246,7 +246,7 @@ def _unescaped(found: re.Match[str]) -> str:
 @scalar("MD5", "STRING -> STRING")
 def md5(text: str) -> str:
     """The MD5 of a text's UTF-8, in hexadecimal."""
-    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+    return hashlib.md5(text.encode(errors="replace"), usedforsecurity=False).hexdigest()
 
 
 @scalar("UUID", "-> STRING")

@@ -57,7 +57,8 @@ def _combinations(items: object) -> list[object]:
     """Every array in which each element is itself or null, the one of nulls alone first."""
     if not isinstance(items, list):
         return []
-    check_size("CUBE_EXPLODE", 1 << sum(item is not None for item in items), COMBINATIONS_MAX)
+    doubled = sum(item is not None for item in items)
+    check_size("CUBE_EXPLODE", 1 << min(doubled, 64), COMBINATIONS_MAX)
     choices = [(None,) if item is None else (None, item) for item in items]
     return [list(each) for each in product(*choices)]
 

@@ -58,7 +58,7 @@ def url_parameter(url: str, name: str) -> str | None:
 @scalar("URL_ENCODE_PARAM", "STRING -> STRING")
 def url_encode(text: str) -> str:
     """A text as it may stand in a URL's query."""
-    return quote_plus(text, safe="*-._").replace("~", "%7E")
+    return quote_plus(text, safe="*-._", errors="replace").replace("~", "%7E")
 
 
 @scalar("URL_DECODE_PARAM", "STRING -> STRING")

@@ -11,7 +11,7 @@ from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from typing import Any, Literal
 
-from ottla.base import plain_bytes, plain_value
+from ottla.base import decimal_of_text, plain_bytes, plain_value
 from ottla.sql.catalogue import Layout, Source
 from ottla.sql.errors import SqlError
 from ottla.sql.formats import Codec, FormatError
@@ -181,7 +181,7 @@ def _packed(value: Any) -> Any:
 def _unpacked(value: Any) -> Any:
     if isinstance(value, frozenset):
         (text,) = value
-        return Decimal(str(text))
+        return decimal_of_text(str(text))
     if isinstance(value, list | tuple):
         return type(value)(_unpacked(each) for each in value)
     if isinstance(value, dict):

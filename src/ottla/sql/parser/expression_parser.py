@@ -6,6 +6,7 @@ import math
 import re
 from decimal import Decimal
 
+from ottla.base import NumberError, decimal_of_text
 from ottla.sql.errors import ParseError, SqlError
 from ottla.sql.parser.cursor import Cursor
 from ottla.sql.parser.type_parser import CustomTypes, parse_type
@@ -14,8 +15,16 @@ from ottla.sql.words import NAMES_TOO, unit_name
 
 _INT = range(-(2**31), 2**31)
 _LONG = range(-(2**63), 2**63)
+LONG_DIGITS = 19
 _NUMBERS = ("integer", "decimal", "float")
 _JAVA_DECIMAL = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+
+
+def _decimal(text: str, at: e.Place) -> Decimal:
+    try:
+        return decimal_of_text(text)
+    except NumberError as error:
+        raise ParseError(f"Invalid numeric literal: {error}", *at) from None
 
 
 class ExpressionParser:
@@ -242,7 +251,7 @@ class ExpressionParser:
             raise SqlError(f"Unknown type: {name}, location:Optional[Line: {at[0]}, Col: {at[1]}]")
         if not _JAVA_DECIMAL.fullmatch(value):
             raise SqlError(f"Invalid numeric literal: {value}")
-        return e.DecimalLiteral(Decimal(value), at)
+        return e.DecimalLiteral(_decimal(value, at), at)
 
     def _arguments(self) -> tuple[e.Expression, ...]:
         cursor = self._cursor
@@ -348,15 +357,15 @@ class ExpressionParser:
         cursor.take()
         text = sign + token.text
         if token.kind == "decimal":
-            return e.DecimalLiteral(Decimal(text), at)
+            return e.DecimalLiteral(_decimal(text, at), at)
         if token.kind == "float":
             value = float(text)
             if math.isinf(value):
                 raise ParseError(f"Number overflows DOUBLE: {text}", *at)
             return e.DoubleLiteral(value, at)
-        if len(text.lstrip("-0")) > 19 or int(text) not in _LONG:
-            raise ParseError(f"Invalid numeric literal: {text}", *at)
-        whole = int(text)
+        digits = token.text.lstrip("0")
+        if len(digits) > LONG_DIGITS or (whole := int(f"{sign}{digits or 0}")) not in _LONG:
+            raise ParseError(f"Invalid numeric literal: {text:.100}", *at)
         return e.IntegerLiteral(whole, at) if whole in _INT else e.LongLiteral(whole, at)
 
     def whole(self, what: str) -> int:

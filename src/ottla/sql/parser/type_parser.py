@@ -11,6 +11,8 @@ from ottla.sql.types import PRIMITIVES, ArrayType, DecimalType, MapType, NamedTy
 CustomTypes = Mapping[str, SqlType] | None
 """What `CREATE TYPE` has told of; None where a statement is looked at for its grammar only."""
 
+INT_DIGITS, INT_MAX = 10, (1 << 31) - 1
+
 
 def parse_type(cursor: Cursor, custom: CustomTypes) -> SqlType:
     """Read a type. Raises `SqlError` for a name that is no type."""
@@ -72,7 +74,10 @@ def _whole(cursor: Cursor, what: str) -> int:
         raise SqlError(f"Value must be integer for command: {what}")
     if cursor.token.kind != "integer":
         cursor.unexpected(("INTEGER_VALUE", "DECIMAL_VALUE", "FLOATING_POINT_VALUE"))
-    return sign * int(cursor.take().text)
+    digits = cursor.take().text.lstrip("0")
+    if len(digits) > INT_DIGITS or (found := int(digits or "0")) > INT_MAX:
+        raise SqlError(f"Value must be integer for command: {what}")
+    return sign * found
 
 
 def _named(cursor: Cursor, custom: CustomTypes) -> SqlType:

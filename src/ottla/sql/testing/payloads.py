@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-import json
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from ottla.base import ExactDecoder
 from ottla.sql.catalogue import Source
 from ottla.sql.errors import SqlError
 from ottla.sql.expressions.casts import coerce_value
@@ -108,7 +108,7 @@ def value_of(data: bytes | None, source: Source, *, is_key: bool, registry: Sche
         value = None if found is None else found[0]
         return base64.b64encode(value).decode() if isinstance(value, bytes) else value
     if format_ == "JSON":
-        return json.loads(data, parse_float=Decimal)
+        return ExactDecoder(float).of_bytes(data)
     return data.decode(errors="replace")
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from decimal import Decimal
 from typing import Any
 
+from ottla.base import ExactDecoder
 from ottla.connect import DataError
 from ottla.serdes import Codec, KnownSchema, SchemaId, SchemaText, SerdeError, split_prefix
 from ottla.sql.errors import SqlError
@@ -39,7 +38,7 @@ def encoded(
 def decoded(data: bytes, format_: str, form: SchemaForm, own: SchemaText, registry: SchemaRegistry | None) -> object:
     """A value as a case shows it; `own` is the schema where the bytes name none."""
     if format_ == "JSON_SR":
-        return json.loads(data[_PREFIX_BYTES:], parse_float=Decimal)
+        return ExactDecoder(float).of_bytes(data[_PREFIX_BYTES:])
     schema, path, rest = own, None, data
     if format_ != "PROTOBUF_NOSR":
         found, rest = split_prefix(data, has_indexes=format_ == "PROTOBUF")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import assert_never
 
+from ottla.base import plain_text
 from ottla.sql.tree import expressions as e
 from ottla.sql.types import Quote, backticked
 from ottla.sql.words import RESERVED
@@ -72,7 +73,7 @@ def _leaf(node: _Leaf, quote: Quote) -> str:
             return double_text(value)
         case e.DecimalLiteral(value):
             point = "." if quote is not plain and value.as_tuple().exponent == 0 else ""  # else it would be an INTEGER
-            return f"{value:f}{point}"
+            return f"{plain_text(value)}{point}"
         case e.StringLiteral(value):
             return string_text(value)
         case e.Column(name, source):

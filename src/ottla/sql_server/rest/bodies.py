@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
+from ottla.base import ExactDecoder
 from ottla.sql import SqlError
 from ottla.sql_server.errors import BAD_REQUEST, StatementError
 from ottla.sql_server.session_properties import check_properties
 
 __all__ = ["StatementBody", "json_object", "statement_body"]
+
+
+_DECODER = ExactDecoder()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +31,8 @@ class StatementBody:
 def json_object(data: bytes) -> dict[str, Any]:
     """Return a body's object, numbers with a point as Decimal; raises StatementError."""
     try:
-        found = json.loads(data or b"null", parse_float=Decimal)
-    except (ValueError, RecursionError) as error:
+        found = _DECODER.of_bytes(data or b"null")
+    except ValueError as error:
         raise StatementError(BAD_REQUEST, f"The request's body is no JSON: {error}") from None
     if not isinstance(found, dict):
         raise StatementError(BAD_REQUEST, "The request's body has to be a JSON object")

@@ -20,6 +20,7 @@ from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin
 from uuid import UUID
 
+from ottla.base import decimal_of_text, plain_text
 from ottla.streams.errors import SerializationError
 
 __all__ = ["JsonSerde"]
@@ -165,7 +166,7 @@ _PLAIN: dict[Any, _Codec] = {
     ),
     datetime: _Codec(_time_text, _time_read, "timestamp"),
     date: _Codec(_time_text, lambda value: date.fromisoformat(_expecting(str, "a date's text")(value)), "date"),
-    Decimal: _Codec(lambda value: format(value, "f"), lambda value: Decimal(str(value)), "decimal(38,18)"),
+    Decimal: _Codec(plain_text, lambda value: decimal_of_text(str(value)), "decimal(38,18)"),
     UUID: _Codec(lambda value: str(_expecting(UUID, "uuid.UUID")(value)), lambda value: UUID(value), "string"),
     Any: _Codec(lambda value: value, lambda value: value, "variant"),
     object: _Codec(lambda value: value, lambda value: value, "variant"),

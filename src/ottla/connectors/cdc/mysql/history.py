@@ -157,7 +157,7 @@ class _FileStore:
         for at, line in enumerate(lines):
             try:
                 yield json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 if at < len(lines) - 1:
                     raise ConnectError(f"Line {at + 1} of the tables' history {self._path} is no JSON") from error
                 # the last was being written when the task was killed: it is told, and written, again
@@ -186,7 +186,7 @@ class _FileStore:
 def _is_json(data: bytes) -> bool:
     try:
         json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 
@@ -225,7 +225,7 @@ class _TopicStore:
                     raise ConnectError(f"Topic {self._topic} with the tables' history stops at {at} of {end}")
         except KafkaException as error:
             raise ConnectError(f"The tables' history in topic {self._topic} cannot be read: {error}") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConnectError(f"Topic {self._topic} has what is no history of tables: {error}") from error
         finally:
             consumer.close()

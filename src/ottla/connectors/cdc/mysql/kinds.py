@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any, Final
 
+from ottla.base import plain_text
 from ottla.connect import DataError
 from ottla.connect.data import BYTES as BYTES_SCHEMA
 from ottla.connect.data import (
@@ -109,7 +110,7 @@ def _decimal(type_: SqlType, settings: SqlKinds) -> ColumnKind:
     scale, precision = type_.scale or 0, type_.width or 10
     step = Decimal((0, (1,), -scale))
     if settings.decimal == "string":
-        return ColumnKind(SchemaBuilder.string, lambda value: format(value, "f"), zero="0")
+        return ColumnKind(SchemaBuilder.string, plain_text, zero="0")
     if settings.decimal == "double":
         return ColumnKind(SchemaBuilder.float64, float, zero=0.0)
     return ColumnKind(lambda: _decimal_builder(scale, precision), _same, zero=Decimal(0).quantize(step))

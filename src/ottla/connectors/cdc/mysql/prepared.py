@@ -84,7 +84,7 @@ class Prepared:
                 str(xid): Unsettled(Start(str(file), int(pos), str(gtids)), str(gtid), str(file))
                 for xid, (file, pos, gtids, gtid) in json.loads(listed or "{}").items()
             }
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, RecursionError):
             log.warning(
                 "What the offset says of prepared transactions cannot be understood, and is forgotten: %s", listed
             )
