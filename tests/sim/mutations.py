@@ -14,14 +14,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import ottla.broker.api.produce
 import ottla.metadata.decide.alter_partition  # noqa: F401
-from ottla.base import ErrorCode, Offset
+from ottla.base import ErrorCode, KafkaError, Offset
 from ottla.broker.quorum.driver import Quorum
 from ottla.broker.quorum.log import MetadataLog
 from ottla.broker.replicas import fetching, produce_answer, quick_produce, quick_requests
 from ottla.broker.replicas.isr import IsrKeeper
 from ottla.broker.replicas.leader_lease import LeaderLease
 from ottla.broker.replicas.local_partition import LocalPartition
+from ottla.broker.replicas.purgatory import Purgatory
+from ottla.broker.replicas.recompression import recompressed
+from ottla.broker.requests.answers import reply_of
 from ottla.log import Log
 from ottla.log.producer_state import ProducerState
 from ottla.log.producers import ProducerAppend, ProducerEntry, Producers
@@ -340,6 +344,75 @@ def _strict_headers(surgeon: Surgeon) -> None:
 def _tell_of_all(surgeon: Surgeon) -> None:
     original = Segments.aborted
     surgeon.put(Segments, "aborted", lambda self, offset, upper_bound, found: original(self, offset, upper_bound, None))
+
+
+# -- faults of two things at once, put back: they need an order that a quiet loop seldom has
+
+
+@mutation(
+    "wait for a flush that is done",
+    "Who flushes waits for a flush that is done, and whose callback says so later, without letting it run.",
+    "broker4",
+)
+def _wait_for_done(surgeon: Surgeon) -> None:
+    async def flush(self: LocalPartition) -> None:
+        end = self.log.log_end_offset
+        while self.log.recovery_point < end and not self.is_offline:
+            if self._flush is None:
+                self._flush = asyncio.ensure_future(self._flush_once())
+                self._flush.add_done_callback(lambda _: setattr(self, "_flush", None))
+            await asyncio.shield(self._flush)
+        if self.is_offline:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    surgeon.put(LocalPartition, "flush", flush)
+
+
+@mutation(
+    "hide the timer while it ticks",
+    "What one delayed answer's end leads to wakes none of those that still wait.",
+    "broker4",
+)
+def _hide_timer(surgeon: Surgeon) -> None:
+    def tick(self: Purgatory) -> None:
+        self._timer = None
+        original(self)
+
+    original = Purgatory._tick
+    surgeon.put(Purgatory, "_tick", tick)
+
+
+@mutation(
+    "read a codec again",
+    "The codec of a topic is read once to choose what to recompress, and again when each batch's turn comes.",
+    "broker4",
+)
+def _read_codec_again(surgeon: Surgeon) -> None:
+    async def produce_recompressed(context: Any, request: Any, known: Any) -> Any:
+        services, known = context.services, dict(known)
+        hosted = {
+            id(data): services.partitions.get(topic.name or services.partitions.topic_name(topic.topic_id), data.index)
+            for topic in request.topic_data
+            for data in topic.partition_data
+        }
+        for each in produce._to_recompress(context, request):
+            partition = hosted[id(each.data)]
+            try:
+                made = await services.offload.process(
+                    recompressed,
+                    bytes(each.data.records),
+                    partition.recompress_to,
+                    partition.compression_level,
+                    services.clock.now_ms(),
+                )
+            except KafkaError as error:
+                known[partition.key] = error
+            else:
+                each.data.records = memoryview(made)
+        return await reply_of(produce._produce(context, request, known))
+
+    produce = sys.modules["ottla.broker.api.produce"]
+    surgeon.put(produce, "_produce_recompressed", produce_recompressed)
 
 
 # -- looking for them
