@@ -11,10 +11,13 @@ from random import Random
 from typing import Any
 
 from tests.schedules import Schedule
+from tests.sim.batches import Style
 from tests.sim.burst_broker import BurstBrokerWorld
 from tests.sim.late_clients import POLLED, RECODED, recode, wake_up, write_to_all
 
 __all__ = ["LateBrokerWorld"]
+
+SESSION_BYTES = 30_000
 
 
 class LateBrokerWorld(BurstBrokerWorld):
@@ -31,6 +34,12 @@ class LateBrokerWorld(BurstBrokerWorld):
     def schedule(self, seed: int) -> Schedule | None:
         """Draw when what is ready runs."""
         return Schedule.drawn(Random(f"{seed} schedule"))
+
+    def style(self) -> Style:
+        """As ever, and readers in sessions keep up with more writers."""
+        style = super().style()
+        style.session_bytes = SESSION_BYTES
+        return style
 
     def _work(self, stop: asyncio.Event) -> Iterator[Coroutine[Any, Any, None]]:
         yield from super()._work(stop)
