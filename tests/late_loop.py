@@ -50,6 +50,7 @@ class LateLoop(asyncio.SelectorEventLoop):
     def __init__(self, schedule: Schedule) -> None:
         super().__init__()
         self._order = schedule
+        self._turn = 0
 
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
@@ -58,9 +59,9 @@ class LateLoop(asyncio.SelectorEventLoop):
         if context is None:
             return super().call_soon(callback, *args)
         steps = is_step(callback)
-        if steps and not self.is_closed() and (wait_s := self._order.wait_s()):
+        if steps and not self.is_closed() and (wait_s := self._order.wait_s(args)):
             return self.call_later(wait_s, callback, *args, context=context)
-        turns = self._order.turns(callback, args, is_step=steps)
+        turns = self._order.turns(args, is_step=steps, now=self._turn)
         if turns:
             return super().call_soon(self._pass_over, turns - 1, callback, args, context, context=context)
         return super().call_soon(callback, *args, context=context)
@@ -76,6 +77,7 @@ class LateLoop(asyncio.SelectorEventLoop):
 
     def _run_once(self) -> None:
         """One turn; now and then the loop was held before it, and more is ready."""
+        self._turn += 1
         if hold_s := self._order.hold_s():
             time.sleep(hold_s)
         super()._run_once()  # type: ignore[misc]

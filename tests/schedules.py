@@ -4,8 +4,10 @@ asyncio runs callbacks in the order in which they were scheduled, and how many t
 `await`s and futures stand between: another `await` in a function, or a loop that is busy, and the order is another one. A
 schedule draws such orders:
 
-- a task's step (its first one, and each after what it awaited is there) comes some turns late, as if there were one more
-  `await` in it, and now and then much later, as if that had waited for something;
+- a task's step after what it awaited is there comes some turns late, as if there were one more `await` in it, and now and
+  then much later, as if that had waited for something;
+- a task's first step, or the one after it let others run, comes some turns late, as if the loop had much to do; in the
+  order in which the tasks were made;
 - a future's callbacks come some turns late, as if the loop had much to do, and in the order in which they were added: what
   was added behind one of them, a task that awaits the future too, does not run before it;
 - the loop is held for a while, and all that falls due meanwhile is ready at once (simulated loops; real ones are held).
@@ -55,21 +57,27 @@ class Schedule:
         """Whose callbacks were scheduled last."""
         self._behind = 0
         """How many turns late the last of them comes that is no task's step."""
+        self._begun = 0
+        """In which turn the last step comes that waits for nothing."""
 
     @classmethod
     def drawn(cls, rng: Random) -> Schedule:
         """Draw what kind of schedule it is, too."""
         return cls(rng, turns=rng.choice(TURNS), waits=rng.choice(WAITS), holds=rng.choice(HOLDS))
 
-    def turns(self, callback: Callable[..., object], args: tuple[Any, ...], *, is_step: bool) -> int:
-        """Draw how many turns late a task's step, or a future's callback, comes; 0 for everything else."""
+    def turns(self, args: tuple[Any, ...], *, is_step: bool, now: int) -> int:
+        """Draw how many turns late a task's step, or a future's callback, comes; 0 for everything else.
+
+        `args` are what it is called with, and `now` is the number of the loop's turn.
+        """
         if not is_step and not (len(args) == 1 and isinstance(args[0], asyncio.Future)):
             return 0
         turns = 0
         if self._random() < self._turns_chance:
             turns = 1 + int(self._random() * self._turns_max)
         if not args:
-            return turns
+            self._begun = max(self._begun, now + turns)
+            return self._begun - now
         if args[0] is not self._future:
             self._future, self._behind = args[0], 0
         turns = max(turns, self._behind)
@@ -77,8 +85,10 @@ class Schedule:
             self._behind = turns
         return turns
 
-    def wait_s(self) -> float:
-        """Draw for how many seconds a task's step waits, most often none."""
+    def wait_s(self, args: tuple[Any, ...]) -> float:
+        """Draw for how many seconds a task's step that is called with these waits, most often none."""
+        if not args:
+            return 0.0
         return self._random() * self._wait_s_max if self._random() < self._wait_chance else 0.0
 
     def hold_s(self) -> float:

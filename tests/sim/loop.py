@@ -270,8 +270,8 @@ class SimLoop(asyncio.BaseEventLoop):
         """Let a callback run when the schedule says; tasks and futures cancel none of those that may come late."""
         callback, args = handle._callback, tuple(handle._args)
         steps = is_step(callback)
-        turns = schedule.turns(callback, args, is_step=steps)
-        if steps and (wait_s := schedule.wait_s()):
+        turns = schedule.turns(args, is_step=steps, now=self.steps)
+        if steps and (wait_s := schedule.wait_s(args)):
             self.call_later(wait_s, callback, *args, context=handle._context)
         elif turns:
             self._pass_over(handle, turns)
