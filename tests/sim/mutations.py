@@ -24,8 +24,6 @@ from ottla.broker.replicas.isr import IsrKeeper
 from ottla.broker.replicas.leader_lease import LeaderLease
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.broker.replicas.purgatory import Purgatory
-from ottla.broker.replicas.recompression import recompressed
-from ottla.broker.requests.answers import reply_of
 from ottla.log import Log
 from ottla.log.producer_state import ProducerState
 from ottla.log.producers import ProducerAppend, ProducerEntry, Producers
@@ -60,8 +58,8 @@ class Surgeon:
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
 
-    def put(self, owner: Any, name: str, new: Any) -> None:
-        """Replace an attribute of a class or module; of a module, in every module that has imported it by name too."""
+    def put(self, owner: Any, name: str, new: Any) -> Any:
+        """Replace an attribute of a class or module, which is returned; of a module, in all that imported it by name too."""
         old = owner.__dict__[name]
         places = [owner]
         if not isinstance(owner, type):
@@ -70,6 +68,7 @@ class Surgeon:
         for place in places:
             setattr(place, name, new)
             self._undo.append(lambda place=place: setattr(place, name, old))  # type: ignore[misc]
+        return old
 
     def heal(self) -> None:
         """Undo everything."""
@@ -166,14 +165,13 @@ def _answer_early(surgeon: Surgeon) -> None:
 
 @mutation("apply before the commit", "A follower shows the image of records that are not committed.", "quorum")
 def _apply_early(surgeon: Surgeon) -> None:
-    original = Quorum._perform
 
     def perform(self: Quorum, ready: Any) -> None:
         original(self, ready)
         if ready.appends and not self.is_leader and self._failed is None:
             self._commit(Offset(self._raft.log.end_offset))
 
-    surgeon.put(Quorum, "_perform", perform)
+    original = surgeon.put(Quorum, "_perform", perform)
 
 
 @mutation("lose a voter change", "A follower takes in the records of changed voters without heeding them.", "voters")
@@ -236,15 +234,13 @@ def _trust_unclean(surgeon: Surgeon) -> None:
     "lonely",
 )
 def _forget_fencing(surgeon: Surgeon) -> None:
-    original = alter_partition._refusal
-
     def refusal(image: Any, leader: int, partition: Any, asked: Any, members: Any) -> Any:
         if partition is None or not members:
             return original(image, leader, partition, asked, members)
         asked = asked.replace(leader_epoch=partition.leader_epoch, partition_epoch=partition.partition_epoch)
         return original(image, partition.leader, partition, asked, members)
 
-    surgeon.put(alter_partition, "_refusal", refusal)
+    original = surgeon.put(alter_partition, "_refusal", refusal)
     surgeon.put(Replica, "check_epoch", lambda self, current_leader_epoch: ErrorCode.NONE)
     surgeon.put(LocalPartition, "_check_follows", lambda self, leader_epoch: None)
 
@@ -258,8 +254,7 @@ def _shrink_alone(surgeon: Surgeon) -> None:
         elif replica.isr_decided(leader_epoch=replica.leader_epoch, partition_epoch=replica.partition_epoch, isr=isr):
             held.high_watermark_moved()
 
-    original = IsrKeeper._propose
-    surgeon.put(IsrKeeper, "_propose", propose)
+    original = surgeon.put(IsrKeeper, "_propose", propose)
 
 
 @mutation("take anyone into the ISR", "A follower joins before it has everything that is committed.", "cluster")
@@ -378,8 +373,7 @@ def _hide_timer(surgeon: Surgeon) -> None:
         self._timer = None
         original(self)
 
-    original = Purgatory._tick
-    surgeon.put(Purgatory, "_tick", tick)
+    original = surgeon.put(Purgatory, "_tick", tick)
 
 
 @mutation(
@@ -388,31 +382,27 @@ def _hide_timer(surgeon: Surgeon) -> None:
     "broker4",
 )
 def _read_codec_again(surgeon: Surgeon) -> None:
-    async def produce_recompressed(context: Any, request: Any, known: Any) -> Any:
-        services, known = context.services, dict(known)
-        hosted = {
-            id(data): services.partitions.get(topic.name or services.partitions.topic_name(topic.topic_id), data.index)
+    class ReadAgain(list[Any]):
+        """What is to be recompressed, of which each codec is read when its turn comes."""
+
+        hosted: dict[int, LocalPartition]
+
+        def __iter__(self) -> Iterator[Any]:
+            for each in super().__iter__():
+                partition = self.hosted[id(each.data)]
+                yield each.data, partition.recompress_to, partition.compression_level
+
+    def to_recompress(context: Any, request: Any) -> Any:
+        found = ReadAgain(original(context, request))
+        partitions = context.services.partitions
+        found.hosted = {
+            id(data): partitions.get(topic.name or partitions.topic_name(topic.topic_id) or "", data.index)
             for topic in request.topic_data
             for data in topic.partition_data
         }
-        for each in produce._to_recompress(context, request):
-            partition = hosted[id(each.data)]
-            try:
-                made = await services.offload.process(
-                    recompressed,
-                    bytes(each.data.records),
-                    partition.recompress_to,
-                    partition.compression_level,
-                    services.clock.now_ms(),
-                )
-            except KafkaError as error:
-                known[partition.key] = error
-            else:
-                each.data.records = memoryview(made)
-        return await reply_of(produce._produce(context, request, known))
+        return found
 
-    produce = sys.modules["ottla.broker.api.produce"]
-    surgeon.put(produce, "_produce_recompressed", produce_recompressed)
+    original = surgeon.put(sys.modules["ottla.broker.api.produce"], "_to_recompress", to_recompress)
 
 
 # -- looking for them
