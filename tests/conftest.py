@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import hangs, minutes, peer
+from tests import hangs, late_loop, minutes, peer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,12 +25,17 @@ SEED = "HYPOTHESIS_SEED"
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """End a test that hangs beyond its timeout, as a clean-up does that waits for ever, and say where it hung."""
+    """End a test that hangs beyond its timeout, as a clean-up does that waits for ever, and say where it hung.
+
+    Loops of services' tests run what is ready in an order that the run's seed draws.
+    """
     marker = item.get_closest_marker("timeout")
     limit = float(marker.args[0] if marker and marker.args else item.config.getini("timeout") or 0)
-    if not limit:
-        return (yield)
-    with hangs.ended_after(limit, item.nodeid):
+    with ExitStack() as around:
+        if limit:
+            around.enter_context(hangs.ended_after(limit, item.nodeid))
+        if late_loop.comes_late(item):
+            around.enter_context(late_loop.late_loops(f"{item.config.option.hypothesis_seed} {item.nodeid}"))
         return (yield)
 
 
@@ -58,7 +64,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         for line in minutes.lines(minutes.minutes_of(((each.nodeid, each.duration) for each in reports), processes)):
             terminalreporter.write_line(line)
     terminalreporter.write_line(
-        f"property tests drew their examples with --hypothesis-seed={config.option.hypothesis_seed}"
+        "property tests drew their examples, and loops their orders, with "
+        f"--hypothesis-seed={config.option.hypothesis_seed}"
     )
 
 

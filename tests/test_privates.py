@@ -57,7 +57,6 @@ REACHES: Mapping[str, int] = {
     "security/test_authorizer.py": 2,
     "sim/cluster/inspection.py": 1,
     "sim/cluster/world.py": 2,
-    "sim/mutations.py": 4,
     "sim/named_mutations.py": 4,
     "sim/test_compaction.py": 1,
     "sim/test_faults.py": 1,

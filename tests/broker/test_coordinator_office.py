@@ -332,6 +332,6 @@ def test_a_round_that_fails_does_not_end_the_rounds() -> None:
         task = asyncio.ensure_future(rounds("A test", lambda: 0, work))
         await over.wait()
         task.cancel()
-        assert len(done) == 2
+        assert len(done) >= 2
 
     run(test)

@@ -34,6 +34,8 @@ class Style:
     """Of topics that an administrator creates."""
     slices: tuple[int, ...] = (1 << 20,)
     """How many bytes a reader of committed records asks for at a time."""
+    session_bytes: int = 3000
+    """How many bytes of a partition a reader in sessions asks for at a time."""
     codecs: tuple[Codec, ...] = (Codec.NONE, Codec.NONE, Codec.NONE, Codec.NONE, Codec.LZ4, Codec.ZSTD)
     in_flight_max: int = 4
     """Batches of a producer that are not answered yet; of an idempotent one no more than clients allow."""

@@ -13,6 +13,7 @@ import math
 import signal
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
@@ -33,6 +34,8 @@ __all__ = ["PROCESSOR_SECONDS_MAX", "REAL_SECONDS_MAX", "Outcome", "Overdue", "R
 
 PROCESSOR_SECONDS_MAX = 240.0
 """Of a processor, for one world: the longest take a tenth of it."""
+CALLBACK_SECONDS_MAX = 15.0
+"""Of a processor, for one turn of the loop: none takes a hundredth of it."""
 REAL_SECONDS_MAX = 1800.0
 """Of real time, for one that waits; where a test has a clock of its own, that one is used."""
 LINES_KEPT = 30
@@ -104,7 +107,7 @@ def run_to_its_end(
     error = ""
     with _heard_by(said), _quietly_collected():
         try:
-            with _bounded(processor_seconds_max, real_seconds_max):
+            with _bounded(world.loop, processor_seconds_max, real_seconds_max):
                 world.loop.run_until_complete(world.live())
         except (Exception, Crash, Overdue):
             error = format_exc()
@@ -155,7 +158,7 @@ def _quietly_collected() -> Iterator[None]:
 
 
 @contextmanager
-def _bounded(processor_seconds: float, real_seconds: float) -> Iterator[None]:
+def _bounded(loop: SimLoop, processor_seconds: float, real_seconds: float) -> Iterator[None]:
     """Raise Overdue in what runs within when this process has worked, or everybody has waited, for so long.
 
     Only a main thread can be interrupted; pools and pytest run worlds in theirs.
@@ -163,25 +166,34 @@ def _bounded(processor_seconds: float, real_seconds: float) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    began, steps = time.process_time(), loop.steps
+
+    def worked() -> None:
+        nonlocal steps
+        if time.process_time() - began >= processor_seconds:
+            raise Overdue(f"the world did not end in {processor_seconds:g} seconds of the processor")
+        if loop.steps == steps:
+            raise Overdue(f"one turn of the loop took more than {CALLBACK_SECONDS_MAX:g} seconds of the processor")
+        steps = loop.steps
+
+    def waited() -> None:
+        raise Overdue(f"the world did not end in {real_seconds:g} seconds of real time")
+
     with (
-        _timer(signal.ITIMER_PROF, signal.SIGPROF, processor_seconds, "of the processor"),
-        _timer(signal.ITIMER_REAL, signal.SIGALRM, real_seconds, "of real time"),
+        _timer(signal.ITIMER_PROF, signal.SIGPROF, min(processor_seconds, CALLBACK_SECONDS_MAX), worked),
+        _timer(signal.ITIMER_REAL, signal.SIGALRM, real_seconds, waited),
     ):
         yield
 
 
 @contextmanager
-def _timer(which: int, number: int, seconds: float, what: str) -> Iterator[None]:
-    """Set a timer of this process, unless somebody else has."""
+def _timer(which: int, number: int, seconds: float, look: Callable[[], None]) -> Iterator[None]:
+    """Look again and again by a timer of this process, unless somebody else has set it."""
     if signal.getitimer(which)[0]:
         yield
         return
-
-    def end(number: int, frame: FrameType | None) -> None:
-        raise Overdue(f"the world did not end in {seconds:g} seconds {what}")
-
-    before: Callable[[int, FrameType | None], Any] | int | None = signal.signal(number, end)
-    signal.setitimer(which, seconds)
+    before: Callable[[int, FrameType | None], Any] | int | None = signal.signal(number, lambda *_: look())
+    signal.setitimer(which, seconds, seconds)
     try:
         yield
     finally:

@@ -9,14 +9,21 @@ from tests.sim.burst_broker import BurstBrokerWorld
 from tests.sim.busy_broker import BusyBrokerWorld
 from tests.sim.cluster.burst_world import BurstLonelyWorld, BurstWorld
 from tests.sim.cluster.busy_world import BusyLonelyWorld, BusyWorld
+from tests.sim.cluster.late_worlds import LateLonelyWorld, LateQuorumWorld, LateVotersWorld, LateWorld
 from tests.sim.cluster.quorum_world import BusyQuorumWorld, BusyVotersWorld, QuorumWorld, VotersWorld
 from tests.sim.cluster.world import ClusterWorld, LonelyWorld, run_cluster
 from tests.sim.course import Outcome
+from tests.sim.late_broker import LateBrokerWorld
 from tests.sim.world import World, run_seed
 
 __all__ = ["KEPT", "KINDS", "kept_seeds", "names_from", "run_world"]
 
 KINDS = (
+    "cluster4",
+    "lonely4",
+    "broker4",
+    "quorum4",
+    "voters4",
     "cluster3",
     "lonely3",
     "cluster2",
@@ -33,19 +40,20 @@ KINDS = (
 )
 """A number in a kind is its generation: what a seed draws is the same as long as its generation's code is."""
 TURNS = (
+    "cluster4",
+    "broker4",
+    "quorum4",
+    "cluster4",
+    "broker4",
+    "lonely4",
     "cluster3",
-    "broker2",
-    "quorum2",
-    "cluster2",
+    "broker4",
+    "voters4",
     "lonely3",
-    "lonely2",
-    "voters2",
-    "broker2",
-    "cluster3",
+    "broker3",
     "quorum2",
-    "cluster",
-    "broker3",
-    "broker3",
+    "lonely2",
+    "broker2",
 )
 """Which kinds new seeds are of, in turn."""
 KEPT = Path(__file__).with_name("seeds.txt")
@@ -53,6 +61,10 @@ KEPT = Path(__file__).with_name("seeds.txt")
 
 
 CLUSTERS: dict[str, type[ClusterWorld]] = {
+    "cluster4": LateWorld,
+    "lonely4": LateLonelyWorld,
+    "quorum4": LateQuorumWorld,
+    "voters4": LateVotersWorld,
     "cluster3": BurstWorld,
     "lonely3": BurstLonelyWorld,
     "cluster2": BusyWorld,
@@ -64,7 +76,13 @@ CLUSTERS: dict[str, type[ClusterWorld]] = {
     "quorum": QuorumWorld,
     "voters": VotersWorld,
 }
-BROKERS = {"broker2": BusyBrokerWorld, "broker3": BurstBrokerWorld, "broker": World, "": World}
+BROKERS = {
+    "broker4": LateBrokerWorld,
+    "broker2": BusyBrokerWorld,
+    "broker3": BurstBrokerWorld,
+    "broker": World,
+    "": World,
+}
 
 
 def run_world(name: str) -> Outcome:

@@ -1,6 +1,7 @@
 """An asyncio event loop in virtual time: no sockets, no threads, no waiting, the same order every run.
 
-Time stands still while callbacks run and jumps to the next timer when none is ready. A loop with neither is a
+Time stands still while callbacks run and jumps to the next timer when none is ready. Callbacks run in the order in which
+they were scheduled, or what of simulated processes is ready in one that a `Schedule` draws. A loop with neither is a
 deadlock, which is an error with the stacks of the waiting tasks. Callbacks belong to the simulated process whose
 context they run in (`process.py`); those of a dead process are never run.
 """
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import Any, NoReturn, TypeVarTuple
 
+from tests.schedules import Schedule, is_step
 from tests.sim.process import PROCESS, Crash, Process
 
 __all__ = ["Deadlock", "RunawayLoop", "SimLoop"]
@@ -98,15 +100,19 @@ class _Due(float):
 
 
 class SimLoop(asyncio.BaseEventLoop):
-    """The virtual-time loop; `errors` collects what any callback or task raised and nobody handled."""
+    """The virtual-time loop; `errors` collects what any callback or task raised and nobody handled.
+
+    With a schedule, what tasks and futures of simulated processes have ready comes late as it says, and the loop is held.
+    """
 
     _scheduled: list[_Due]
     _ready: deque[asyncio.Handle]
     _timer_cancelled_count: int
     _stopping: bool
 
-    def __init__(self) -> None:
+    def __init__(self, schedule: Schedule | None = None) -> None:
         super().__init__()
+        self._order = schedule
         self._now_s = 0.0
         self._selector = _NoSelector()
         self._clock_resolution = CLOCK_RESOLUTION_S
@@ -135,6 +141,8 @@ class SimLoop(asyncio.BaseEventLoop):
                 for look in self.at_step:
                     look()
                 self._now_s = max(self._now_s, float(scheduled[0]))
+                if self._order is not None:
+                    self._now_s += self._order.hold_s()
                 self._steps_here = 0
         if self.steps % COLLECT_STEPS == 0 and not gc.isenabled():
             gc.collect(0)
@@ -245,13 +253,38 @@ class SimLoop(asyncio.BaseEventLoop):
         """As asyncio's; a callback of a dead process is born cancelled, and one of a paused process waits."""
         handle = _Callback(callback, args, self, context)
         process = handle._context.get(PROCESS)
-        if process is None or (process.alive and not process.is_paused):
+        if process is None:
             self._ready.append(handle)
+        elif process.alive and not process.is_paused:
+            if self._order is None or context is None:  # tasks and futures say in which context, and nobody else
+                self._ready.append(handle)
+            else:
+                self._make_ready(self._order, handle)
         elif process.alive:
             process.parked.append(handle)
         else:
             handle.cancel()
         return handle
+
+    def _make_ready(self, schedule: Schedule, handle: _Callback) -> None:
+        """Let a callback run when the schedule says; tasks and futures cancel none of those that may come late."""
+        callback, args = handle._callback, tuple(handle._args)
+        steps = is_step(callback)
+        turns = schedule.turns(args, is_step=steps, now=self.steps)
+        if steps and (wait_s := schedule.wait_s(args)):
+            self.call_later(wait_s, callback, *args, context=handle._context)
+        elif turns:
+            self._pass_over(handle, turns)
+        else:
+            self._ready.append(handle)
+
+    def _pass_over(self, handle: asyncio.Handle, turns: int) -> None:
+        """Let so many turns of the loop go by before a callback runs."""
+        if turns:
+            passing = _Callback(self._pass_over, (handle, turns - 1), self, handle._context)  # type: ignore[attr-defined]
+            self._ready.append(passing)
+        else:
+            self._ready.append(handle)
 
     def call_later(
         self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None

@@ -14,14 +14,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import ottla.broker.api.produce
 import ottla.metadata.decide.alter_partition  # noqa: F401
-from ottla.base import ErrorCode, Offset
+from ottla.base import ErrorCode, KafkaError, Offset
 from ottla.broker.quorum.driver import Quorum
 from ottla.broker.quorum.log import MetadataLog
 from ottla.broker.replicas import fetching, produce_answer, quick_produce, quick_requests
 from ottla.broker.replicas.isr import IsrKeeper
 from ottla.broker.replicas.leader_lease import LeaderLease
 from ottla.broker.replicas.local_partition import LocalPartition
+from ottla.broker.replicas.purgatory import Purgatory
 from ottla.log import Log
 from ottla.log.producer_state import ProducerState
 from ottla.log.producers import ProducerAppend, ProducerEntry, Producers
@@ -56,8 +58,8 @@ class Surgeon:
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
 
-    def put(self, owner: Any, name: str, new: Any) -> None:
-        """Replace an attribute of a class or module; of a module, in every module that has imported it by name too."""
+    def put(self, owner: Any, name: str, new: Any) -> Any:
+        """Replace an attribute of a class or module, which is returned; of a module, in all that imported it by name too."""
         old = owner.__dict__[name]
         places = [owner]
         if not isinstance(owner, type):
@@ -66,6 +68,7 @@ class Surgeon:
         for place in places:
             setattr(place, name, new)
             self._undo.append(lambda place=place: setattr(place, name, old))  # type: ignore[misc]
+        return old
 
     def heal(self) -> None:
         """Undo everything."""
@@ -162,14 +165,13 @@ def _answer_early(surgeon: Surgeon) -> None:
 
 @mutation("apply before the commit", "A follower shows the image of records that are not committed.", "quorum")
 def _apply_early(surgeon: Surgeon) -> None:
-    original = Quorum._perform
 
     def perform(self: Quorum, ready: Any) -> None:
         original(self, ready)
         if ready.appends and not self.is_leader and self._failed is None:
             self._commit(Offset(self._raft.log.end_offset))
 
-    surgeon.put(Quorum, "_perform", perform)
+    original = surgeon.put(Quorum, "_perform", perform)
 
 
 @mutation("lose a voter change", "A follower takes in the records of changed voters without heeding them.", "voters")
@@ -232,15 +234,13 @@ def _trust_unclean(surgeon: Surgeon) -> None:
     "lonely",
 )
 def _forget_fencing(surgeon: Surgeon) -> None:
-    original = alter_partition._refusal
-
     def refusal(image: Any, leader: int, partition: Any, asked: Any, members: Any) -> Any:
         if partition is None or not members:
             return original(image, leader, partition, asked, members)
         asked = asked.replace(leader_epoch=partition.leader_epoch, partition_epoch=partition.partition_epoch)
         return original(image, partition.leader, partition, asked, members)
 
-    surgeon.put(alter_partition, "_refusal", refusal)
+    original = surgeon.put(alter_partition, "_refusal", refusal)
     surgeon.put(Replica, "check_epoch", lambda self, current_leader_epoch: ErrorCode.NONE)
     surgeon.put(LocalPartition, "_check_follows", lambda self, leader_epoch: None)
 
@@ -254,8 +254,7 @@ def _shrink_alone(surgeon: Surgeon) -> None:
         elif replica.isr_decided(leader_epoch=replica.leader_epoch, partition_epoch=replica.partition_epoch, isr=isr):
             held.high_watermark_moved()
 
-    original = IsrKeeper._propose
-    surgeon.put(IsrKeeper, "_propose", propose)
+    original = surgeon.put(IsrKeeper, "_propose", propose)
 
 
 @mutation("take anyone into the ISR", "A follower joins before it has everything that is committed.", "cluster")
@@ -340,6 +339,70 @@ def _strict_headers(surgeon: Surgeon) -> None:
 def _tell_of_all(surgeon: Surgeon) -> None:
     original = Segments.aborted
     surgeon.put(Segments, "aborted", lambda self, offset, upper_bound, found: original(self, offset, upper_bound, None))
+
+
+# -- faults of two things at once, put back: they need an order that a quiet loop seldom has
+
+
+@mutation(
+    "wait for a flush that is done",
+    "Who flushes waits for a flush that is done, and whose callback says so later, without letting it run.",
+    "broker4",
+)
+def _wait_for_done(surgeon: Surgeon) -> None:
+    async def flush(self: LocalPartition) -> None:
+        end = self.log.log_end_offset
+        while self.log.recovery_point < end and not self.is_offline:
+            if self._flush is None:
+                self._flush = asyncio.ensure_future(self._flush_once())
+                self._flush.add_done_callback(lambda _: setattr(self, "_flush", None))
+            await asyncio.shield(self._flush)
+        if self.is_offline:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    surgeon.put(LocalPartition, "flush", flush)
+
+
+@mutation(
+    "hide the timer while it ticks",
+    "What one delayed answer's end leads to wakes none of those that still wait.",
+    "broker4",
+)
+def _hide_timer(surgeon: Surgeon) -> None:
+    def tick(self: Purgatory) -> None:
+        self._timer = None
+        original(self)
+
+    original = surgeon.put(Purgatory, "_tick", tick)
+
+
+@mutation(
+    "read a codec again",
+    "The codec of a topic is read once to choose what to recompress, and again when each batch's turn comes.",
+    "broker4",
+)
+def _read_codec_again(surgeon: Surgeon) -> None:
+    class ReadAgain(list[Any]):
+        """What is to be recompressed, of which each codec is read when its turn comes."""
+
+        hosted: dict[int, LocalPartition]
+
+        def __iter__(self) -> Iterator[Any]:
+            for each in super().__iter__():
+                partition = self.hosted[id(each.data)]
+                yield each.data, partition.recompress_to, partition.compression_level
+
+    def to_recompress(context: Any, request: Any) -> Any:
+        found = ReadAgain(original(context, request))
+        partitions = context.services.partitions
+        found.hosted = {
+            id(data): partitions.get(topic.name or partitions.topic_name(topic.topic_id) or "", data.index)
+            for topic in request.topic_data
+            for data in topic.partition_data
+        }
+        return found
+
+    original = surgeon.put(sys.modules["ottla.broker.api.produce"], "_to_recompress", to_recompress)
 
 
 # -- looking for them

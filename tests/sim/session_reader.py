@@ -30,8 +30,9 @@ FETCHES_PER_CONNECTION_MAX = 12
 class _Session:
     """One session on one connection: what the broker was told, and where the reader is."""
 
-    def __init__(self, ledger: Ledger, rng: Random, positions: dict[Key, int]) -> None:
+    def __init__(self, ledger: Ledger, rng: Random, positions: dict[Key, int], *, bytes_max: int) -> None:
         self.ledger = ledger
+        self.bytes_max = bytes_max
         self.rng = rng
         self.positions = positions
         self.seen: dict[str, int] = {}
@@ -47,7 +48,9 @@ class _Session:
         topics = []
         for key in changed:
             facts = self.ledger.topics[key[0]]
-            partition = FetchPartition(partition=key[1], fetch_offset=self.positions[key], partition_max_bytes=3000)
+            partition = FetchPartition(
+                partition=key[1], fetch_offset=self.positions[key], partition_max_bytes=self.bytes_max
+            )
             topics.append(FetchTopic(topic=key[0], topic_id=facts.topic_id, partitions=[partition]))
             self.told[key] = self.positions[key]
         for key in dropped:
@@ -127,7 +130,7 @@ async def read_in_sessions(clients: Clients, topics: list[str], stop: asyncio.Ev
 
 
 async def _follow(clients: Clients, connection: Connection, positions: dict[Key, int]) -> None:
-    session = _Session(clients.ledger, clients.rng, positions)
+    session = _Session(clients.ledger, clients.rng, positions, bytes_max=clients.style.session_bytes)
     for _ in range(FETCHES_PER_CONNECTION_MAX):
         if not session.take(await connection.ask(session.request(), FetchResponse, session.version)):
             return

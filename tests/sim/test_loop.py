@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine
+from random import Random
 from typing import Any, TypeVar
 
 import pytest
 
+from tests.schedules import Schedule
 from tests.sim.loop import Deadlock, RunawayLoop, SimLoop
 from tests.sim.process import Crash, Process
 
@@ -156,3 +158,119 @@ def test_a_callback_may_pause_a_process_that_is_ready_to_run() -> None:
 
     run(loop, main())
     assert seen == ["a0", "b0", "a1", "b1", "a2", "b2"] and not loop.errors
+
+
+def order_of(schedule: Schedule | None, *, in_process: bool = True) -> list[str]:
+    """Return in which order three tasks and three callbacks run that are all ready at once."""
+    loop = SimLoop(schedule)
+    seen: list[str] = []
+
+    async def note(name: str, comes: asyncio.Future[None]) -> None:
+        seen.append(f"begin {name}")
+        await comes
+        seen.append(name)
+
+    async def program() -> None:
+        futures: list[asyncio.Future[None]] = []
+        for name in "abc":
+            futures.append(loop.create_future())
+            asyncio.ensure_future(note(name, futures[-1])).add_done_callback(
+                lambda _, name=name: seen.append(f"{name} done")  # type: ignore[misc]
+            )
+        await asyncio.sleep(1)
+        for name, each in zip("abc", futures, strict=True):
+            each.set_result(None)
+            loop.call_soon(seen.append, f"call {name}")
+        await asyncio.sleep(60)
+
+    async def main() -> None:
+        await (Process(loop, "p").run(program()) if in_process else program())
+
+    run(loop, main())
+    return seen
+
+
+def late(seed: int, **kinds: tuple[float, float]) -> Schedule:
+    return Schedule(Random(seed), **kinds)  # type: ignore[arg-type]
+
+
+def test_what_tasks_of_a_process_have_ready_comes_in_orders_of_the_seeds_choice() -> None:
+    orders = {tuple(order_of(late(seed, turns=(0.5, 3)))) for seed in range(20)}
+    assert len(orders) > 5
+    assert order_of(late(3, turns=(0.5, 3))) == order_of(late(3, turns=(0.5, 3)))
+    for kept in ("call", "begin"):
+        found = {tuple(each for each in order if each.startswith(kept)) for order in orders}
+        assert found == {tuple(f"{kept} {name}" for name in "abc")}, "what code schedules or begins keeps its order"
+
+
+def test_a_task_comes_late_while_others_go_on() -> None:
+    orders = [order_of(late(seed, waits=(0.3, 3.0))) for seed in range(20)]
+    assert any(order.index("call c") < order.index("a") < order.index("b done") for order in orders)
+    assert any(order.index("c done") < order.index("a") for order in orders)
+
+
+def test_what_belongs_to_no_process_keeps_its_order() -> None:
+    quiet = order_of(None, in_process=False)
+    assert {tuple(order_of(late(seed, turns=(0.9, 3)), in_process=False)) for seed in range(5)} == {tuple(quiet)}
+
+
+def test_a_loop_that_was_held_finds_more_than_one_timer_due() -> None:
+    loop = SimLoop(late(1, holds=(1.0, 1.0)))
+    times: list[float] = []
+
+    async def main() -> None:
+        for number in range(100):
+            loop.call_later(0.1 * number, lambda: times.append(loop.time()))
+        await asyncio.sleep(20)
+
+    run(loop, main())
+    assert len(times) == 100 > 2 * len(set(times))
+    assert times == sorted(times)
+
+
+def test_nothing_that_comes_late_is_run_in_a_process_that_was_killed_meanwhile() -> None:
+    for seed in range(10):
+        loop = SimLoop(late(seed, turns=(0.5, 3), waits=(0.5, 2.0)))
+        seen: list[float] = []
+
+        async def program(loop: SimLoop = loop, seen: list[float] = seen) -> None:
+            while True:
+                await asyncio.sleep(0.1)
+                seen.append(loop.time())
+
+        async def main(loop: SimLoop = loop, seen: list[float] = seen) -> None:
+            process = Process(loop, "p")
+            loop.call_later(5.05, process.kill)
+            with pytest.raises(Crash):
+                await process.run(program())
+            await asyncio.sleep(10)
+            assert seen and seen[-1] < 5.06
+
+        run(loop, main())
+        assert not loop.errors
+
+
+def test_a_future_s_callbacks_keep_their_order_and_no_later_one_s_task_runs_before_them() -> None:
+    for seed in range(30):
+        loop = SimLoop(late(seed, turns=(0.6, 4)))
+        seen: list[str] = []
+
+        async def program(loop: SimLoop = loop, seen: list[str] = seen) -> None:
+            future = loop.create_future()
+            for name in ("first", "second"):
+                future.add_done_callback(lambda _, name=name: seen.append(name))  # type: ignore[misc]
+
+            async def wait() -> None:
+                await future
+                seen.append("who awaits it")
+
+            task = asyncio.ensure_future(wait())
+            await asyncio.sleep(1)
+            future.set_result(None)
+            await task
+
+        async def main(loop: SimLoop = loop) -> None:
+            await Process(loop, "p").run(program())
+
+        run(loop, main())
+        assert seen == ["first", "second", "who awaits it"]

@@ -6,7 +6,13 @@ import pytest
 
 from tests.sim.mutations import FIRST, MUTATIONS, found_in
 
-QUICK = ("vote twice", "answer before the commit", "apply before the commit")
+QUICK = (
+    "vote twice",
+    "answer before the commit",
+    "apply before the commit",
+    "hide the timer while it ticks",
+    "read a codec again",
+)
 
 
 @pytest.mark.slow

@@ -16,6 +16,11 @@ from tests.sim.kinds import KINDS, kept_seeds, run_world
 from tests.sim.world import run_seed
 
 SEEDS = {
+    "broker4": 4,
+    "cluster4": 3,
+    "lonely4": 2,
+    "quorum4": 4,
+    "voters4": 2,
     "broker2": 12,
     "broker3": 4,
     "cluster3": 3,
@@ -32,6 +37,11 @@ SEEDS = {
 }
 """How many of each kind, fewer of the first generation, which has fewer faults; `make sim` runs new ones."""
 SEEDS_AT_NIGHT = {
+    "broker4": 2,
+    "cluster4": 1,
+    "lonely4": 1,
+    "quorum4": 2,
+    "voters4": 1,
     "broker2": 8,
     "broker3": 2,
     "cluster3": 1,
@@ -50,7 +60,7 @@ SEEDS_AT_NIGHT = {
 
 Of the first generation one world of a cluster, which has all that its others draw from, is left for the day.
 """
-SEEDS_PER_TEST = {"broker2": 4, "broker3": 2, "broker": 4, "quorum": 3}
+SEEDS_PER_TEST = {"quorum4": 2, "broker2": 4, "broker3": 2, "broker": 4, "quorum": 3}
 FIRST = 100
 """Of later generations: their first seeds are those of the first one's tests."""
 
@@ -94,7 +104,7 @@ def test_what_failed_once_holds(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     # two processes each; a cluster has all that the others draw from
-    ["cluster2:3", *(pytest.param(each, marks=pytest.mark.slow) for each in ("broker:3", "quorum:3"))],
+    ["quorum4:3", "cluster2:3", *(pytest.param(each, marks=pytest.mark.slow) for each in ("broker:3", "cluster4:3"))],
 )
 def test_a_seed_is_one_world_whatever_the_hash_seed(name: str) -> None:
     digests = set()

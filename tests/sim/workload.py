@@ -62,7 +62,7 @@ from tests.sim.hostile import check_headers
 from tests.sim.ledger import Ledger, PartitionFacts, Row, TopicFacts, Violation
 from tests.sim.trace import Trace
 
-__all__ = ["Clients", "read_everything"]
+__all__ = ["EARLIEST", "LATEST", "RETRY_S", "Clients", "fetch_request", "list_offset", "read_everything"]
 
 TOPIC_RESOURCE, TOPIC_CONFIG_SOURCE = 2, 1
 EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
@@ -101,6 +101,8 @@ class Clients:
     style: Style
     rebirth_chance: float = 0.0
     """How often a topic that was deleted is created again at once, under its name."""
+    kept_apart: frozenset[str] = frozenset()
+    """Topics that only those write to who name them."""
     lands_late = False
     """True where what was not answered may be done later, when copies are in sync again."""
 
@@ -137,9 +139,9 @@ class Clients:
 
     async def _plain_batch(self, connection: Connection, name: str, number: int, acks: int) -> None:
         topic, index = self._some_partition()
-        await self._plain_batch_for(connection, topic, index, name, number, acks)
+        await self.plain_batch_for(connection, topic, index, name, number, acks)
 
-    async def _plain_batch_for(
+    async def plain_batch_for(
         self,
         connection: Connection,
         topic: TopicFacts,
@@ -158,6 +160,13 @@ class Clients:
             return
         facts = self.ledger.partitions.get((topic.name, index))
         answer = _only(await connection.receive(ProduceResponse, future, 0, version))
+        self.plain_answer(topic, facts, values, answer)
+
+    def plain_answer(
+        self, topic: TopicFacts, facts: PartitionFacts | None, values: list[bytes], answer: PartitionProduceResponse
+    ) -> None:
+        """Take in what is answered to a plain batch; `facts` are those of its partition when it was sent."""
+        index = answer.index
         is_told_of_this_life = facts is not None and self.ledger.partitions.get((topic.name, index)) is facts
         if answer.error_code == 0 and is_told_of_this_life:
             assert facts is not None
@@ -179,7 +188,7 @@ class Clients:
                     asking = []
                     for _ in range(1 + self.rng.randrange(self.style.in_flight_max)):
                         number += 1
-                        answer = self._plain_batch_for(connection, topic, 0, name, number, acks, version)
+                        answer = self.plain_batch_for(connection, topic, 0, name, number, acks, version)
                         asking.append(asyncio.ensure_future(answer))
                     await asyncio.sleep(0)  # all of them are sent
                     connection.uncork()
@@ -191,7 +200,7 @@ class Clients:
                 await asyncio.sleep(RETRY_S)
 
     def _some_partition(self) -> tuple[TopicFacts, int]:
-        topics = list(self.ledger.topics.values())
+        topics = [each for name, each in self.ledger.topics.items() if name not in self.kept_apart]
         topic = topics[self.rng.randrange(len(topics))]
         return topic, self.rng.randrange(topic.partitions)
 
@@ -328,7 +337,7 @@ class Clients:
         for batch in range(REBORN_BATCHES if topic is not None else 0):
             assert topic is not None
             index = self.rng.randrange(topic.partitions)
-            await self._plain_batch_for(connection, topic, index, f"admin-{number}", batch, 1)
+            await self.plain_batch_for(connection, topic, index, f"admin-{number}", batch, 1)
 
     async def _trim_churn(self, connection: Connection, number: int) -> None:
         """Delete all records of a topic that will be deleted one day."""
@@ -359,25 +368,23 @@ class Clients:
         topic = self._some_churn()
         if topic is None:
             return
-        value = str(7_200_000 + number)
-        topic.possible.append(("retention.ms", value))
-        answer = await connection.ask(
-            IncrementalAlterConfigsRequest(
-                resources=[
-                    AlterConfigsResource(
-                        resource_type=TOPIC_RESOURCE,
-                        resource_name=topic.name,
-                        configs=[AlterableConfig(name="retention.ms", config_operation=0, value=value)],
-                    )
-                ]
-            ),
-            IncrementalAlterConfigsResponse,
+        await self.configure(connection, topic, "retention.ms", str(7_200_000 + number))
+
+    async def configure(self, connection: Connection, topic: TopicFacts, key: str, value: str) -> None:
+        """Set one of a topic's own settings; what was not answered may be set until the broker is started again."""
+        topic.possible.append((key, value))
+        wanted = AlterConfigsResource(
+            resource_type=TOPIC_RESOURCE,
+            resource_name=topic.name,
+            configs=[AlterableConfig(name=key, config_operation=0, value=value)],
         )
-        if answer.responses[0].error_code == ErrorCode.NONE:
-            topic.configs["retention.ms"] = value
-            topic.possible.clear()
+        request = IncrementalAlterConfigsRequest(resources=[wanted])
+        code = (await connection.ask(request, IncrementalAlterConfigsResponse)).responses[0].error_code
+        if code == ErrorCode.NONE:
+            topic.configs[key] = value
+            topic.possible.remove((key, value))
         elif not self.disk_has_failed():
-            raise Violation(f"configuring {topic.name}: {ErrorCode(answer.responses[0].error_code).name}")
+            raise Violation(f"configuring {topic.name}: {ErrorCode(code).name}")
 
     async def _trim(self, connection: Connection, number: int) -> None:
         topic, index = self._some_partition()
@@ -565,12 +572,10 @@ async def ask_offset(connection: Connection, topic: str, index: int, timestamp: 
     return (await connection.ask(request, ListOffsetsResponse, version)).topics[0].partitions[0]
 
 
-async def fetch(
-    connection: Connection, topic: TopicFacts, index: int, offset: int, *, max_bytes: int, max_wait_ms: int = 0
-) -> PartitionData:
-    """Fetch one partition outside of a session."""
+def fetch_request(topic: TopicFacts, index: int, offset: int, *, max_bytes: int, max_wait_ms: int) -> FetchRequest:
+    """Ask for one partition outside of a session."""
     partition = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=max_bytes)
-    request = FetchRequest(
+    return FetchRequest(
         replica_id=-1,
         max_wait_ms=max_wait_ms,
         min_bytes=1,
@@ -578,6 +583,13 @@ async def fetch(
         session_epoch=-1,
         topics=[FetchTopic(topic=topic.name, topic_id=topic.topic_id, partitions=[partition])],
     )
+
+
+async def fetch(
+    connection: Connection, topic: TopicFacts, index: int, offset: int, *, max_bytes: int, max_wait_ms: int = 0
+) -> PartitionData:
+    """Fetch one partition outside of a session."""
+    request = fetch_request(topic, index, offset, max_bytes=max_bytes, max_wait_ms=max_wait_ms)
     answer = await connection.ask(request, FetchResponse)
     if answer.error_code:
         raise Violation(f"fetch of {topic.name}-{index}: {ErrorCode(answer.error_code).name}")

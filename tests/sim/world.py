@@ -14,6 +14,7 @@ from ottla.broker import Node
 from ottla.config import BrokerConfig
 from ottla.log.log_dir import METADATA_TOPIC
 from ottla.wire import Codec, iter_batches, read_batch_header
+from tests.schedules import Schedule
 from tests.sim.batches import Style
 from tests.sim.client import Connection, NoAnswer
 from tests.sim.consumers import SETTINGS as CONSUMER_SETTINGS
@@ -88,9 +89,11 @@ class World:
     """Kinds of fault that say when they come to something."""
     rebirth_chance = 0.0
     """How often a topic that was deleted is created again at once."""
+    kept_apart: frozenset[str] = frozenset()
+    """Topics that only those write to who name them."""
 
     def __init__(self, seed: int, *, fsync_lies: bool = False) -> None:
-        self.loop = SimLoop()
+        self.loop = SimLoop(self.schedule(seed))
         self.trace = Trace()
         self.rng = Random(f"{seed} faults")
         self.fabric = Fabric(self.loop, Random(f"{seed} network"), self.trace, _weather(self.rng))
@@ -123,7 +126,12 @@ class World:
             self._was_forgotten,
             self.style(),
             self.rebirth_chance,
+            self.kept_apart,
         )
+
+    def schedule(self, seed: int) -> Schedule | None:
+        """Draw when what is ready runs; None for the order in which it became so."""
+        return None
 
     def style(self) -> Style:
         """How this world's clients write."""

@@ -28,6 +28,7 @@ from ottla.client.cluster import CONTROLLERS, Cluster, read_controllers, read_me
 from ottla.client.connection import Connection
 from ottla.client.coordinators import Coordinated, coordinator_error, find_request, read_found
 from ottla.client.offsets import ListedOffset, list_offsets_request, lowest_version, read_listed
+from ottla.client.turns import Turns
 from ottla.net import Network, ReceiveBuffer, TcpNetwork
 from ottla.wire import ApiKey
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest
@@ -91,6 +92,7 @@ class Client:
         """How brokers are reached."""
         self._coordinators: dict[Coordinated, NodeId] = {}
         self._connections: dict[Address, Connection] = {}
+        self._turns = Turns()
         self._opening: dict[Address, asyncio.Task[Connection]] = {}
         self._buffer = ReceiveBuffer()
         self._last_reached: Address | None = None
@@ -252,7 +254,8 @@ class Client:
         `highest` keeps the request's version below one that would mean more, as version 12 does in transactions.
 
         Raises the first error as a KafkaError that names its partition. Batches without a producer id may be appended
-        twice when an answer is lost; calls in flight together keep their order only while nothing fails.
+        twice when an answer is lost. Calls in flight together leave in the order in which they began, partition by
+        partition, and keep that order while nothing fails.
         """
         found = await self.append(
             batches, acks=acks, timeout_ms=timeout_ms, transactional_id=transactional_id, highest=highest
@@ -283,12 +286,20 @@ class Client:
             version = connection.version_for(message.API_KEY, highest=min(bounds, default=None))
             if acks == 0:
                 await connection.send(message, version)
+                turn.over(partitions)
                 return {partition: Appended(partition) for partition in partitions}
             timeout_s = self.limits.request_s + timeout_ms / 1000
-            response = await connection.request(message, version, timeout_s=timeout_s)
+            response = await connection.request(
+                message, version, timeout_s=timeout_s, written=lambda: turn.over(partitions)
+            )
             return read_produced(response, partitions, cluster)
 
-        return await self._from_leaders(list(batches), ask)
+        turn = self._turns.take(batches)
+        try:
+            await turn.comes()
+            return await self._from_leaders(list(batches), ask, tried=turn.over)
+        finally:
+            turn.over()
 
     async def list_offsets(
         self, wanted: Mapping[TopicPartition, Millis], *, isolation: Isolation = Isolation.READ_UNCOMMITTED
@@ -311,17 +322,25 @@ class Client:
         self,
         partitions: list[TopicPartition],
         ask: Callable[[Connection, list[TopicPartition]], Awaitable[dict[TopicPartition, Answer]]],
+        *,
+        tried: Callable[[], object] = lambda: None,
     ) -> list[Answer]:
-        """Ask each leader for its partitions, and again for those with a retriable error; answers in the order given."""
+        """Ask each leader for its partitions, and again for those with a retriable error; answers in the order given.
+
+        `tried` is called after every attempt, whatever has become of it.
+        """
         answers: dict[TopicPartition, Answer] = {}
 
         async def attempt() -> None:
             missing = [partition for partition in partitions if not _settled(answers.get(partition))]
-            groups = await self._by_leader(missing)
-            if len(groups) == 1:  # as for most: without a task of its own
-                found: list[Any] = [await ask(*groups[0])]
-            else:
-                found = await asyncio.gather(*(ask(*group) for group in groups), return_exceptions=True)
+            try:
+                groups = await self._by_leader(missing)
+                if len(groups) == 1:  # as for most: without a task of its own
+                    found: list[Any] = [await ask(*groups[0])]
+                else:
+                    found = await asyncio.gather(*(ask(*group) for group in groups), return_exceptions=True)
+            finally:
+                tried()
             for each in found:
                 if isinstance(each, dict):
                     answers.update(each)  # before any raise: what was answered is not asked again

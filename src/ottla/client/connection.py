@@ -80,6 +80,8 @@ class Connection:
         self._frames: FrameProtocol | None = None
         self._waiting: deque[tuple[int, Answering]] = deque()
         self._slots = asyncio.Semaphore(IN_FLIGHT_MAX)
+        self._turn = asyncio.Lock()
+        """Who has it writes next; a lock wakes those who wait in their order, and lets nobody past them."""
         self._writable = asyncio.Event()
         self._writable.set()
         self._correlation_id = 0
@@ -176,14 +178,16 @@ class Connection:
             )
         return version
 
-    async def request(self, message: Any, version: int, *, timeout_s: float) -> Any:
+    async def request(
+        self, message: Any, version: int, *, timeout_s: float, written: Callable[[], object] | None = None
+    ) -> Any:
         """Send one request and return its answer; raises KafkaError (NETWORK_EXCEPTION, REQUEST_TIMED_OUT).
 
-        Requests leave in the order in which they are begun. One that is cancelled, or not answered in time, ends the
-        connection only in the second case: its answer would hold up all later ones.
+        Requests leave in the order in which they are begun; `written` is called when this one has. One that is cancelled,
+        or not answered in time, ends the connection only in the second case: its answer would hold up all later ones.
         """
         spec: ApiSpec = APIS[message.API_KEY]
-        frame = await self._exchange(message, spec, version, timeout_s)
+        frame = await self._exchange(message, spec, version, timeout_s, written)
         try:
             _, response = read_response(spec.response, frame, spec.key, version)
         except WireError as error:
@@ -202,41 +206,59 @@ class Connection:
         if self._renewal is not None:
             self._posted.append((encode, answer))
             return
-        assert self._frames is not None
         correlation_id = self._next_correlation_id()
-        data = encode(correlation_id)
-        self._waiting.append((correlation_id, answer))
-        self._frames.transport.write(data)
+        self._write(encode(correlation_id), (correlation_id, answer))
 
     async def send(self, message: Any, version: int) -> None:
         """Send a request that is never answered (Produce with acks=0); returns when the transport has taken it."""
-        async with self._slots:
-            await self._write(encode_request(message, version, self._next_correlation_id(), self._client_id))
+        async with self._turn:
+            await self._may_write()
+            self._write(encode_request(message, version, self._next_correlation_id(), self._client_id))
 
-    async def _exchange(self, message: Any, spec: ApiSpec, version: int, timeout_s: float) -> memoryview:
-        async with self._slots:
-            correlation_id = self._next_correlation_id()
-            data = encode_request(message, version, correlation_id, self._client_id)
-            answer: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
-            await self._write(data, (correlation_id, answer))
+    async def _exchange(
+        self,
+        message: Any,
+        spec: ApiSpec,
+        version: int,
+        timeout_s: float,
+        written: Callable[[], object] | None = None,
+    ) -> memoryview:
+        answer: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
+        async with self._turn:
+            await self._slots.acquire()
             try:
-                async with asyncio.timeout(timeout_s):
-                    return await answer
-            except TimeoutError:
-                text = f"did not answer {spec.name} within {timeout_s:g} s"
-                self._fail(network_error(self.address, text))
-                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{self.address} {text}") from None
+                await self._may_write()
+                correlation_id = self._next_correlation_id()
+                data = encode_request(message, version, correlation_id, self._client_id)
+                self._write(data, (correlation_id, answer))
+            except BaseException:
+                self._slots.release()
+                raise
+        try:
+            if written is not None:
+                written()
+            async with asyncio.timeout(timeout_s):
+                return await answer
+        except TimeoutError:
+            text = f"did not answer {spec.name} within {timeout_s:g} s"
+            self._fail(network_error(self.address, text))
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{self.address} {text}") from None
+        finally:
+            self._slots.release()
 
-    async def _write(self, data: bytes, waiting: tuple[int, Answering] | None = None) -> None:
+    async def _may_write(self) -> None:
+        """Return once the transport takes more and no login is renewed, in whose steps nothing else may be said."""
         while self._error is None:
-            if self._renewal is not None and self._renewal is not asyncio.current_task():
-                await asyncio.wait((self._renewal,))
+            renewal = self._renewal
+            if renewal is not None and renewal is not asyncio.current_task():
+                await asyncio.wait((renewal,))
             elif not self._writable.is_set():
                 await self._writable.wait()
             else:
-                break
-        if self._error is not None:
-            raise self._error_now()
+                return
+        raise self._error_now()
+
+    def _write(self, data: Buffer, waiting: tuple[int, Answering] | None = None) -> None:
         assert self._frames is not None
         if waiting is not None:
             self._waiting.append(waiting)
@@ -301,7 +323,8 @@ class Connection:
         correlation_id = self._next_correlation_id()
         answer: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
         data = encode_request(message, version, correlation_id, self._client_id)
-        await self._write(data, (correlation_id, answer))
+        await self._may_write()
+        self._write(data, (correlation_id, answer))
         async with asyncio.timeout(timeout_s):
             frame = await answer
         return read_response(spec.response, frame, spec.key, version)[1]
@@ -323,7 +346,10 @@ class Connection:
             await self._log_in(self._begin_login, self._login_timeout_s)
         except (OSError, WireError, KafkaError) as error:
             self._fail(error if isinstance(error, KafkaError) else network_error(self.address, error))
-        self._renewal = None
+        except Exception as error:  # a mechanism may raise anything: who waits for the renewal hears of it
+            self._fail(network_error(self.address, f"the login could not be renewed: {error}"))
+        finally:
+            self._renewal = None
         posted, self._posted = self._posted, []
         for encode, answer in posted:
             if self._error is None:

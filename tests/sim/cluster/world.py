@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 from ottla.raft import VoterSet
+from tests.schedules import Schedule
 from tests.sim.client import Connection, NoAnswer
 from tests.sim.cluster.administrators import Registry, administer, create_core_topic, look_at_topics, reassign
 from tests.sim.cluster.client import Application, Clients
@@ -116,7 +117,7 @@ class ClusterWorld:
 
     def __init__(self, seed: int, *, shape: Shape | None = None, faults: bool = True) -> None:
         self.seed = seed
-        self.loop = SimLoop()
+        self.loop = SimLoop(self.schedule(seed))
         self.trace = Trace(shows_disks=False)
         self.rng = Random(f"{seed} cluster")
         self.fabric = Fabric(self.loop, Random(f"{seed} network"), self.trace, _weather(self.rng))
@@ -142,6 +143,10 @@ class ClusterWorld:
             self.inspection.leads,
             self.inspection.cannot_place,
         )
+
+    def schedule(self, seed: int) -> Schedule | None:
+        """Draw when what is ready runs; None for the order in which it became so."""
+        return None
 
     @property
     def befallen(self) -> list[str]:
