@@ -539,7 +539,7 @@ class Lane:
         if found is None or found.member is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{application} is not on this host any more")
         offsets = {each: Offset(offset) for each, offset in positions.items()}
-        words = {each: self._words.get(each, "ottla ") for each in offsets}
+        words = {each: self._words[each] for each in offsets}
         if self._transaction is not None:
             await self._transaction.commit_offsets(offsets, found.member, words=words)
         else:
