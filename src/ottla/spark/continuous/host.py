@@ -4,7 +4,8 @@ Orders are messages of the control channel: `application` (a plan, pickled, and 
 (that place again, after a rebalance), `pause` it or not, `drain` it (it reads its repartition topics alone), `assign` and
 `revoke` works, `follow` and `unfollow` their states, `forget` an application, `stop`.
 Notes go the other way: `ready`, `running`, `released`, `failed`, `paused` (heard of that order), once a second `report`;
-and from a thread beside the loop `stuck`, which is no sign of life.
+from a thread beside the loop `stuck`, which is no sign of life. Those about works say of which life of an application they
+are, by the number that came with its plan.
 """
 
 from __future__ import annotations
@@ -104,6 +105,8 @@ class Host:
         self._applications: dict[str, OnHost] = {}
         self._unread: dict[str, str] = {}
         """Applications whose plan could not be read, and why."""
+        self._lives: dict[str, int] = {}
+        """Which of the applications of a name each is: one that is removed and added again is another."""
         self._lanes: dict[tuple[Any, ...], Lane] = {}
         self._running: dict[asyncio.Task[None], Lane] = {}
         self._wake = asyncio.Event()
@@ -155,6 +158,8 @@ class Host:
                         lane.set_paused(order["application"], paused=found.is_paused)
                 self._note("paused", application=order["application"])
             case "drain":
+                if (drained := self._applications.get(order["application"])) is not None:
+                    drained.is_draining = True
                 for lane in self._lanes.values():
                     lane.drain(order["application"])
             case "member":
@@ -175,9 +180,9 @@ class Host:
                     lane.unfollow(works)
             case "forget":
                 for lane in self._lanes.values():
-                    lane.drop(order["application"])
-                self._applications.pop(order["application"], None)
-                self._unread.pop(order["application"], None)
+                    lane.forget(order["application"])
+                for known in (self._applications, self._unread, self._lives):
+                    known.pop(order["application"], None)
                 self._retire()
             case "stop":
                 self._is_stopping = True
@@ -185,6 +190,7 @@ class Host:
     def _learn(self, order: Mapping[str, Any]) -> None:
         """Take in an application; one that cannot be read here fails, and nobody with it."""
         name = order["name"]
+        self._lives[name] = order["life"]
         try:
             plan: ApplicationPlan = pickle.loads(order["plan"])
         except Exception as error:  # a pickle runs a user's code, which may raise anything
@@ -194,7 +200,8 @@ class Host:
             self._unread[name] = details
             return
         self._unread.pop(name, None)
-        self._applications[name] = OnHost(plan, _member(name, order["member"]), is_paused=order["paused"])
+        member = _member(name, order["member"])
+        self._applications[name] = OnHost(plan, member, is_paused=order["paused"], is_draining=order["draining"])
 
     def _by_lane(self, works: Iterable[Any]) -> Iterable[tuple[Lane, list[StreamsWork]]]:
         """Return works by the lane that they belong to, which is begun where there is none yet."""
@@ -257,15 +264,22 @@ class Host:
 
     def on_running(self, work: StreamsWork) -> None:
         """See `LaneListener`."""
-        self._note("running", works=[list(work)])
+        self._note("running", works=[list(work)], lives=self._lives_of([work]))
 
     def on_released(self, works: Iterable[StreamsWork]) -> None:
         """See `LaneListener`."""
-        self._note("released", works=[list(each) for each in works])
+        told = list(works)
+        self._note("released", works=[list(each) for each in told], lives=self._lives_of(told))
 
     def on_failed(self, application: str, works: Iterable[StreamsWork], details: str) -> None:
         """See `LaneListener`."""
-        self._note("failed", application=application, works=[list(each) for each in works], details=details)
+        lives = {application: self._lives[application]} if application in self._lives else {}
+        told = [list(each) for each in works]
+        self._note("failed", application=application, works=told, details=details, lives=lives)
+
+    def _lives_of(self, works: Iterable[StreamsWork]) -> dict[str, int]:
+        """Return which applications works are of, so that nobody takes them for those of another of the same name."""
+        return {each.application: self._lives[each.application] for each in works if each.application in self._lives}
 
     async def confirm(self) -> None:
         """See `LaneListener`."""
@@ -350,7 +364,8 @@ class Host:
         held = {name for lane in self._lanes.values() for name in lane.works}
         self._told = {name: done for name, done in self._told.items() if name in held}
         cpu_s = usage.ru_utime + usage.ru_stime
-        self._port.note("report", works=works, lanes=lanes, cpu_s=cpu_s, rss_kib=usage.ru_maxrss)
+        lives = dict(self._lives)
+        self._port.note("report", works=works, lanes=lanes, cpu_s=cpu_s, rss_kib=usage.ru_maxrss, lives=lives)
 
 
 def _member(application: str, given: Any) -> ConsumerGroupMetadata | None:
