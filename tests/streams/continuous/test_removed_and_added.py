@@ -109,6 +109,33 @@ def test_the_new_one_begins_behind_what_the_old_one_was_committing(tmp_path: Pat
     run(test)
 
 
+def test_one_that_comes_and_goes_and_comes_within_a_turn_of_its_host_runs(tmp_path: Path) -> None:
+    """Two lanes have its transactional id then, of which neither has begun."""
+
+    async def test() -> None:
+        async with node_behind_a_gate(tmp_path) as (_, gate):
+            client = Client(f"127.0.0.1:{gate.port}")
+            await create_topics(client, [NewTopic("in", 1), NewTopic("out", 2)])
+            await commit_offsets(client, APPLICATION, {IN: Offset(0)})
+            plan, port, orders = plan_of(f"127.0.0.1:{gate.port}", "exactly_once_v2"), HeardPort(), Orders()
+            assign = {"order": "assign", "works": [list(WORK)]}
+            for each in (
+                *(order_of(plan, 1), assign, {"order": "forget", "application": APPLICATION}),
+                *(order_of(plan, 2), assign),
+            ):
+                orders.put(each)
+            host = asyncio.create_task(Host(HostSpec("service", 0), port, orders).run())
+            try:
+                await until_async(lambda: port.of("running") == [("running", 2)])
+            finally:
+                orders.put(STOP)
+                if port.of("running"):
+                    await host
+                await client.close()
+
+    run(test)
+
+
 class SaidJobs:
     """Hosts that say what the test has them say, and do nothing (`HostJobs`)."""
 

@@ -27,7 +27,7 @@ from typing import Any, Protocol
 
 from ottla.base import OttlaError
 from ottla.client import ConsumerGroupMetadata
-from ottla.spark.continuous.lane import FencedError, Lane, OnHost
+from ottla.spark.continuous.lane import OUTSIDE, Doors, FencedError, Lane, OnHost
 from ottla.spark.continuous.plan import ApplicationPlan
 from ottla.spark.continuous.work import Work
 from ottla.streams import StreamsWork
@@ -100,8 +100,8 @@ class Orders:
 class Host:
     """See the module's description; `run` until it is told to stop, or fails."""
 
-    def __init__(self, spec: HostSpec, port: HostPort, orders: Orders) -> None:
-        self._spec, self._port, self._orders = spec, port, orders
+    def __init__(self, spec: HostSpec, port: HostPort, orders: Orders, doors: Doors = OUTSIDE) -> None:
+        self._spec, self._port, self._orders, self._doors = spec, port, orders, doors
         self._applications: dict[str, OnHost] = {}
         self._unread: dict[str, str] = {}
         """Applications whose plan could not be read, and why."""
@@ -117,23 +117,29 @@ class Host:
 
     async def run(self) -> None:
         """Run until `stop`, or until a lane has failed, which it raises: FencedError, KafkaError."""
+        ended = threading.Event()
+        threading.Thread(target=self._watch, args=(ended,), name="host-watch", daemon=True).start()
+        try:
+            with _quiet_collections():
+                await self.serve()
+        finally:
+            ended.set()
+
+    async def serve(self) -> None:
+        """Do as `run` in the loop alone: with nobody beside it who looks whether it is held up."""
         loop = asyncio.get_running_loop()
-        with _quiet_collections():
-            self._orders.listen(lambda: _soon(loop, self._wake.set))
-            self._port.note("ready", pid=os.getpid())
-            reporting = loop.create_task(self._report())
-            ended = threading.Event()
-            threading.Thread(target=self._watch, args=(ended,), name="host-watch", daemon=True).start()
-            try:
-                while not self._is_stopping and self._failed is None:
-                    await self._wake.wait()
-                    self._wake.clear()
-                    for order in self._orders.take():
-                        self._obey(order)
-            finally:
-                ended.set()
-                reporting.cancel()
-                await self._stop()
+        self._orders.listen(lambda: _soon(loop, self._wake.set))
+        self._port.note("ready", pid=os.getpid())
+        reporting = loop.create_task(self._report())
+        try:
+            while not self._is_stopping and self._failed is None:
+                await self._wake.wait()
+                self._wake.clear()
+                for order in self._orders.take():
+                    self._obey(order)
+        finally:
+            reporting.cancel()
+            await self._stop()
         if self._failed is not None:
             raise self._failed
 
@@ -222,15 +228,18 @@ class Host:
         lane = self._lanes.get(key)
         if lane is None:
             plan = self._applications[application].plan
-            lane = self._lanes[key] = Lane(self._spec.service, self._spec.number, plan, self, self._applications)
-            task = asyncio.get_running_loop().create_task(self._run_lane(lane), name=f"lane of {application}")
+            lane = self._lanes[key] = Lane(
+                self._spec.service, self._spec.number, plan, self, self._applications, self._doors
+            )
+            before = [task for task, each in self._running.items() if each.key == key]
+            work = self._run_lane(lane, before)
+            task = asyncio.get_running_loop().create_task(work, name=f"lane of {application}")
             self._running[task] = lane
             task.add_done_callback(self._ended)
         return lane
 
-    async def _run_lane(self, lane: Lane) -> None:
-        """Run a lane once the one before it, which has its transactional id, has ended."""
-        before = [task for task, each in self._running.items() if each.key == lane.key and each is not lane]
+    async def _run_lane(self, lane: Lane, before: list[asyncio.Task[None]]) -> None:
+        """Run a lane once those before it, which have its transactional id, have ended."""
         if before:
             await asyncio.wait(before)
         await lane.run()
@@ -284,7 +293,7 @@ class Host:
     async def confirm(self) -> None:
         """See `LaneListener`."""
         try:
-            await asyncio.to_thread(self._port.confirm)
+            await self._doors.wait(self._port.confirm)
         except (ConnectionError, OttlaError) as error:
             raise FencedError(f"the driver does not know this host any more: {error}") from error
 

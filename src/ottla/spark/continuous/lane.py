@@ -15,7 +15,7 @@ import hashlib
 import logging
 import time
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -42,7 +42,7 @@ from ottla.spark.failpoints import failpoint
 from ottla.spark.source.secured import network_of
 from ottla.streams import StreamsWork, commit
 
-__all__ = ["FencedError", "Lane", "LaneListener", "OnHost", "transactional_id"]
+__all__ = ["OUTSIDE", "Doors", "FencedError", "Lane", "LaneListener", "OnHost", "transactional_id"]
 
 log = logging.getLogger(__name__)
 TURN_SECONDS = 0.05
@@ -89,6 +89,18 @@ class LaneListener(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """How a host reaches what is outside of its loop: the cluster, and what waits; a simulation has models of both."""
+
+    client: Callable[..., Client] = Client
+    wait: Callable[[Callable[[], None]], Awaitable[None]] = asyncio.to_thread
+
+
+OUTSIDE = Doors()
+"""The real ones."""
+
+
 @dataclass(slots=True)
 class OnHost:
     """An application on a host."""
@@ -111,11 +123,17 @@ class Lane:
     """See the module's description; `run` until `stop`."""
 
     def __init__(
-        self, service: str, host: int, plan: ApplicationPlan, listener: LaneListener, applications: Mapping[str, OnHost]
+        self,
+        service: str,
+        host: int,
+        plan: ApplicationPlan,
+        listener: LaneListener,
+        applications: Mapping[str, OnHost],
+        doors: Doors = OUTSIDE,
     ) -> None:
         """`plan` is of any application of the lane; `applications` are the host's, all of them."""
         self.key = plan.lane
-        self._plan, self._listener, self._applications = plan, listener, applications
+        self._plan, self._listener, self._applications, self._doors = plan, listener, applications, doors
         self._id = transactional_id(service, host, self.key)
         self._client_id = f"{plan.client_id}-host-{host}"
         self._writing, self._reading = self._client("writer"), self._client("reader", _READER)
@@ -168,7 +186,7 @@ class Lane:
 
     def _client(self, part: str, limits: Limits | None = None) -> Client:
         plan = self._plan
-        return Client(
+        return self._doors.client(
             plan.bootstrap,
             client_id=f"{self._client_id}-{part}",
             limits=limits or Limits.of_task(30_000),
