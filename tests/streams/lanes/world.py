@@ -66,6 +66,7 @@ class World:
         try:
             for name in NAMES:
                 driver.add(name)
+            driver.spawn(self._feed())
             for _ in range(STEPS):
                 self.cluster.feed(self.rng.randint(1, 4))
                 await asyncio.sleep(self.rng.choice((0.001, 0.01, 0.05, 0.1, 0.5, 2.0)))
@@ -75,6 +76,12 @@ class World:
             self._check_end()
         finally:
             await driver.close()
+
+    async def _feed(self) -> None:
+        """Have records come all the time, so that there is always something to commit."""
+        while self.cluster.is_troubled:
+            self.cluster.feed(2)
+            await asyncio.sleep(self.rng.choice((0.03, 0.1, 0.1, 0.5)))
 
     async def _happen(self, story: str, driver: Driver) -> None:
         self.told.append(f"{self.loop.time():.3f} {story}")
