@@ -7,6 +7,7 @@ their order. Each may be lost on its way, or its answer may.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -98,6 +99,14 @@ class LaneCluster(Broker):
             self.sent[value] = key
             self.add(IN, [(key, value)], place.partition)
         self._tell_news()
+
+    def add_topic(self, name: str, partitions: int = 1) -> bool:
+        """See `ModelCluster`; a topic's id follows from its name."""
+        is_new = super().add_topic(name, partitions)
+        if is_new:
+            self.topics[name] = Uuid(hashlib.blake2b(name.encode(), digest_size=16).digest()), partitions
+            self._views.clear()
+        return is_new
 
     def make_again(self, topic: str) -> None:
         """Delete a topic and make it anew; unlike Kafka's coordinator keep its offsets, as one does that is told late."""
