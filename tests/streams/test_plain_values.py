@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base import plain_bytes, plain_value
-from ottla.spark.continuous.work import memory_of, words_of
+from ottla.spark.continuous.work import Note, note_of, words_of
 from ottla.sql.lowering.serdes import StateSerde
 from ottla.streams import SerializationError
 
@@ -96,13 +96,25 @@ def test_states_are_read_as_they_were_written() -> None:
 
 def test_a_tasks_memory_that_somebody_else_committed_is_not_believed() -> None:
     """It stands beside the offsets of the group, where whoever may commit writes it."""
-    first = words_of(plain_bytes((5, {"n": {"due": 7}}))).split()[0]
+    first = words_of(Note(plain_bytes((5, {"n": {"due": 7}})))).split()[0]
 
     def packed(data: bytes) -> str:
         return f"{first} {base64.b64encode(zlib.compress(data)).decode()}"
 
     memory = plain_bytes((5, {"n": {"due": 7}}))
-    assert memory_of(packed(memory)) == memory
+    assert note_of(packed(memory)) == Note(memory)
     hostile = (marshal.dumps(CODE, 2), plain_bytes(5), plain_bytes((1, [])), plain_bytes((1, {"n": {"due": "x"}})))
     for data in (*hostile, b"\0" * (64 << 20)):
-        assert memory_of(packed(data)) is None
+        assert note_of(packed(data)) == Note()
+
+
+def test_a_note_beside_an_offset_says_of_which_topic_it_is() -> None:
+    memory, topic_id = plain_bytes((5, {"n": {"due": 7}})), bytes(range(16)).hex()
+    for note in (Note(memory, topic_id), Note(None, topic_id), Note(memory), Note()):
+        assert note_of(words_of(note)) == note
+
+
+def test_what_a_task_remembers_is_found_by_a_reader_that_knows_no_topic_ids() -> None:
+    memory = plain_bytes((5, {"n": {"due": 7}}))
+    _, _, packed = words_of(Note(memory, bytes(16).hex())).partition(" ")
+    assert zlib.decompressobj().decompress(base64.b64decode(packed, validate=True)) == memory

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from ottla.base import ErrorCode, KafkaError, Millis, Offset, ProducerId, TopicPartition, Uuid
+from ottla.base import ZERO_UUID, ErrorCode, KafkaError, Millis, Offset, ProducerId, TopicPartition, Uuid
 from ottla.client.cluster import Cluster
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from ottla.wire.messages.produce import (
@@ -58,6 +58,7 @@ class Fetched:
     `records` holds whole batches as stored, of which the first may begin before the offset asked for and the last may be
     cut short; it is a view into the answer's own memory. `aborted` lists aborted transactions as (producer id, first
     offset) where READ_COMMITTED was asked. An `error` that the client could not mend is here, with no records: call `check`.
+    `topic_id` says of which of the topics that have had this name it is; zero where the broker names topics without ids.
     """
 
     partition: TopicPartition
@@ -68,6 +69,7 @@ class Fetched:
     log_start_offset: Offset
     aborted: tuple[tuple[ProducerId, Offset], ...]
     records: memoryview
+    topic_id: Uuid = ZERO_UUID
 
     def check(self) -> Fetched:
         """Return this, or raise its error as a KafkaError that names partition and offset."""
@@ -133,10 +135,11 @@ def read_fetched(
     asked = {position.partition: position.offset for position in positions}
     found: dict[TopicPartition, Fetched] = {}
     for topic in response.responses:
-        name = topic.topic or names.get(Uuid(bytes(topic.topic_id)))
+        topic_id = cluster.topic_id(topic.topic) if topic.topic else Uuid(bytes(topic.topic_id))
+        name = topic.topic or names.get(topic_id)
         for data in topic.partitions:
             if name is not None and (key := TopicPartition(name, data.partition_index)) in asked:
-                found[key] = _fetched(key, asked[key], data)
+                found[key] = _fetched(key, asked[key], data, topic_id)
     return found
 
 
@@ -144,7 +147,7 @@ def _names(positions: Iterable[FetchPosition], cluster: Cluster) -> dict[Uuid, s
     return {cluster.topic_id(position.partition.topic): position.partition.topic for position in positions}
 
 
-def _fetched(partition: TopicPartition, offset: Offset, data: PartitionData) -> Fetched:
+def _fetched(partition: TopicPartition, offset: Offset, data: PartitionData, topic_id: Uuid) -> Fetched:
     return Fetched(
         partition,
         offset,
@@ -154,6 +157,7 @@ def _fetched(partition: TopicPartition, offset: Offset, data: PartitionData) -> 
         Offset(data.log_start_offset),
         tuple((ProducerId(each.producer_id), Offset(each.first_offset)) for each in data.aborted_transactions or ()),
         memoryview(data.records) if data.records is not None else memoryview(b""),
+        topic_id,
     )
 
 

@@ -136,7 +136,7 @@ class BlockingClient:
         group: str,
         offsets: Mapping[TopicPartition, Offset],
         *,
-        metadata: str = "",
+        metadata: str | Mapping[TopicPartition, str] = "",
         member: ConsumerGroupMetadata | None = None,
     ) -> None:
         """Commit offsets for a group, as its member or from outside; see `commit_offsets`."""

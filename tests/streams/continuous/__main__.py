@@ -20,8 +20,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ottla.base import KafkaError
-from ottla.client import BlockingClient
+from ottla.admin import delete_topics
+from ottla.base import KafkaError, Offset, TopicPartition
+from ottla.client import LATEST, BlockingClient, delete_records
 from ottla.spark import session
 from ottla.spark.continuous.jobs import SparkHostJobs
 from ottla.spark.continuous.sessions import hosts_settings
@@ -39,7 +40,8 @@ STEPS = (
     "continuous: before a checkpoint",
     "continuous: after a checkpoint",
 )
-KINDS = (*STEPS, "host", "both hosts", "pause", "broker", "damaged checkpoints")
+RETENTION, MADE_AGAIN = "retention", "input made again"
+KINDS = (*STEPS, "host", "both hosts", "pause", "broker", "damaged checkpoints", RETENTION, MADE_AGAIN)
 ON_SPARK = "executor"
 TRANSACTION_MS = 2_000
 PAUSE_SECONDS = 3.0
@@ -108,6 +110,8 @@ class Chaos:
                 path.write_bytes(data[: self._rng.randrange(len(data))])
             for pid in self._pids():
                 os.kill(pid, signal.SIGKILL)
+        elif kind in (RETENTION, MADE_AGAIN):
+            self._lose_input(self._rng.randrange(len(self.applications)), kind)
         elif kind == ON_SPARK:
             for pid in _executors()[:1]:
                 os.kill(pid, signal.SIGKILL)
@@ -126,6 +130,33 @@ class Chaos:
             past=(KafkaError,),
         )
         self.worst_s = max(self.worst_s, time.monotonic() - began_s)
+
+    def _lose_input(self, number: int, kind: str) -> None:
+        """Take records away that an application has not read: it is paused, and a host of chance dies meanwhile."""
+        source, application = list(self.sources)[number], self.applications[number]
+        self.world.await_counts(f"{source}-out", **self.sources[source])
+        application.pause()
+        for partition in (0, 1):
+            self.world.feed(*["lost"] * self._rng.randint(1, 9), partition=partition, topic=source)
+        ends = self._ends(source)
+        if kind == RETENTION:
+            self.client.run(delete_records(self.client.client, ends))
+        else:
+            assert delete_topics(self.client, [source]) == {source: None}
+            until(lambda: source not in self.client.metadata().topics, "the topic's end", seconds=END_SECONDS_MAX)
+            self.world.topics(source)
+            for place, end in ends.items():  # more than the old one had, so that its offsets are there
+                self.world.feed(*["again"] * (int(end) + 3), partition=place.partition, topic=source)
+                self.sources[source]["again"] += int(end) + 3
+        if self._rng.random() < 0.5:
+            for pid in self._pids()[:1]:
+                os.kill(pid, signal.SIGKILL)
+        application.resume()
+
+    def _ends(self, topic: str) -> dict[TopicPartition, Offset]:
+        """Return where a topic's partitions end."""
+        places = [TopicPartition(topic, partition) for partition in (0, 1)]
+        return {each: found.offset for each, found in self.client.list_offsets(dict.fromkeys(places, LATEST)).items()}
 
     def _pids(self) -> list[int]:
         """Return the hosts that live, in an order of chance."""

@@ -68,6 +68,11 @@ class World:
         records = [Record(0, NOW_MS + index, None, value.encode(), ()) for index, value in enumerate(values)]
         self.client.produce({TopicPartition(topic or self.name, partition): bytes(build_batch(records))})
 
+    def put(self, topic: str, **rows: str) -> None:
+        """Append rows to a table's topic, all to its first partition."""
+        records = [Record(0, NOW_MS, key.encode(), value.encode(), ()) for key, value in rows.items()]
+        self.client.produce({TopicPartition(topic, 0): bytes(build_batch(records))})
+
     def read(self, topic: str) -> list[EngineRecord]:
         """Return what is committed of a topic."""
         found: list[EngineRecord] = []

@@ -42,10 +42,12 @@ class Queue:
         "size_bytes_total",
         "source",
         "times",
+        "topic_id",
     )
 
-    def __init__(self, partition: TopicPartition, source: str, offset: int) -> None:
-        self.partition, self.source = partition, source
+    def __init__(self, partition: TopicPartition, source: str, offset: int, topic_id: str = "") -> None:
+        """`topic_id`, in hexadecimal, says which of the topics of this name the offset is of; empty where nobody knows."""
+        self.partition, self.source, self.topic_id = partition, source, topic_id
         self.position = self.fetched = offset
         self.end = UNKNOWN
         """Where the partition ended when it was last fetched, as far as may be read."""

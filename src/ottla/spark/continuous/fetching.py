@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from ottla.background import end, supervise
-from ottla.base import ErrorCode, KafkaError, NodeId, Offset, TopicPartition
+from ottla.base import ZERO_UUID, ErrorCode, KafkaError, NodeId, Offset, TopicPartition
 from ottla.client import Client, Fetched, FetchPosition, Isolation
 from ottla.spark.continuous.arrivals import Queue
 from ottla.wire import ColumnDecoder, Columns
@@ -188,6 +188,9 @@ class Fetching:
 
     def _take(self, stream: _Stream, fetched: Fetched) -> bool:
         """Put what has come into the queues that asked for it; returns whether one of them has moved."""
+        if (others := _of_another_topic(stream, fetched)) is not None:
+            self._fail(stream, others)
+            return False
         if fetched.error:
             error = KafkaError(fetched.error, f"{fetched.partition} at offset {fetched.offset}: {fetched.error.name}")
             if error.retriable or fetched.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -222,6 +225,17 @@ class Fetching:
         self.remove(queues)
         for queue in queues:
             self._failed(queue, error)
+
+
+def _of_another_topic(stream: _Stream, fetched: Fetched) -> KafkaError | None:
+    """Return the error of an answer of another topic than that of which the queues' offsets are."""
+    if fetched.topic_id == ZERO_UUID:
+        return None
+    found = fetched.topic_id.hex()
+    if all(each.topic_id in ("", found) for each in stream.asked):
+        return None
+    words = f"{fetched.partition}: the topic was made again, and offset {fetched.offset} is of the one before"
+    return KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, words)
 
 
 def _from(columns: Iterable[Columns], offset: int) -> list[Columns]:

@@ -4,7 +4,8 @@ Orders are messages of the control channel: `application` (a plan, pickled, and 
 (that place again, after a rebalance), `pause` it or not, `drain` it (it reads its repartition topics alone), `assign` and
 `revoke` works, `follow` and `unfollow` their states, `forget` an application, `stop`.
 Notes go the other way: `ready`, `running`, `released`, `failed`, `paused` (heard of that order), once a second `report`;
-and from a thread beside the loop `stuck`, which is no sign of life.
+from a thread beside the loop `stuck`, which is no sign of life. Those about works say of which life of an application they
+are, by the number that came with its plan.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from typing import Any, Protocol
 from ottla.background import awaited, keep_running, supervise_thread
 from ottla.base import OttlaError
 from ottla.client import ConsumerGroupMetadata
-from ottla.spark.continuous.lane import FencedError, Lane, OnHost
+from ottla.spark.continuous.lane import OUTSIDE, Doors, FencedError, Lane, OnHost
 from ottla.spark.continuous.plan import ApplicationPlan
 from ottla.spark.continuous.work import Work
 from ottla.streams import StreamsWork
@@ -101,11 +102,13 @@ class Orders:
 class Host:
     """See the module's description; `run` until it is told to stop, or fails."""
 
-    def __init__(self, spec: HostSpec, port: HostPort, orders: Orders) -> None:
-        self._spec, self._port, self._orders = spec, port, orders
+    def __init__(self, spec: HostSpec, port: HostPort, orders: Orders, doors: Doors = OUTSIDE) -> None:
+        self._spec, self._port, self._orders, self._doors = spec, port, orders, doors
         self._applications: dict[str, OnHost] = {}
         self._unread: dict[str, str] = {}
         """Applications whose plan could not be read, and why."""
+        self._lives: dict[str, int] = {}
+        """Which of the applications of a name each is: one that is removed and added again is another."""
         self._lanes: dict[tuple[Any, ...], Lane] = {}
         self._running: dict[asyncio.Task[None], Lane] = {}
         self._wake = asyncio.Event()
@@ -116,23 +119,29 @@ class Host:
 
     async def run(self) -> None:
         """Run until `stop`, or until a lane has failed, which it raises: FencedError, KafkaError."""
+        ended = threading.Event()
+        supervise_thread(partial(self._watch, ended), name="host-watch", serves="the driver")
+        try:
+            with _quiet_collections():
+                await self.serve()
+        finally:
+            ended.set()
+
+    async def serve(self) -> None:
+        """Do as `run` in the loop alone: with nobody beside it who looks whether it is held up."""
         loop = asyncio.get_running_loop()
-        with _quiet_collections():
-            self._orders.listen(lambda: _soon(loop, self._wake.set))
-            self._port.note("ready", pid=os.getpid())
-            reporting = keep_running(self._report, name="report", serves="the driver")
-            ended = threading.Event()
-            supervise_thread(partial(self._watch, ended), name="host-watch", serves="the driver")
-            try:
-                while not self._is_stopping and self._failed is None:
-                    await self._wake.wait()
-                    self._wake.clear()
-                    for order in self._orders.take():
-                        self._obey(order)
-            finally:
-                ended.set()
-                reporting.cancel()
-                await self._stop()
+        self._orders.listen(lambda: _soon(loop, self._wake.set))
+        self._port.note("ready", pid=os.getpid())
+        reporting = keep_running(self._report, name="report", serves="the driver")
+        try:
+            while not self._is_stopping and self._failed is None:
+                await self._wake.wait()
+                self._wake.clear()
+                for order in self._orders.take():
+                    self._obey(order)
+        finally:
+            reporting.cancel()
+            await self._stop()
         if self._failed is not None:
             raise self._failed
 
@@ -157,6 +166,8 @@ class Host:
                         lane.set_paused(order["application"], paused=found.is_paused)
                 self._note("paused", application=order["application"])
             case "drain":
+                if (drained := self._applications.get(order["application"])) is not None:
+                    drained.is_draining = True
                 for lane in self._lanes.values():
                     lane.drain(order["application"])
             case "member":
@@ -177,9 +188,9 @@ class Host:
                     lane.unfollow(works)
             case "forget":
                 for lane in self._lanes.values():
-                    lane.drop(order["application"])
-                self._applications.pop(order["application"], None)
-                self._unread.pop(order["application"], None)
+                    lane.forget(order["application"])
+                for known in (self._applications, self._unread, self._lives):
+                    known.pop(order["application"], None)
                 self._retire()
             case "stop":
                 self._is_stopping = True
@@ -187,6 +198,7 @@ class Host:
     def _learn(self, order: Mapping[str, Any]) -> None:
         """Take in an application; one that cannot be read here fails, and nobody with it."""
         name = order["name"]
+        self._lives[name] = order["life"]
         try:
             plan: ApplicationPlan = pickle.loads(order["plan"])
         except Exception as error:  # a pickle runs a user's code, which may raise anything
@@ -196,7 +208,8 @@ class Host:
             self._unread[name] = details
             return
         self._unread.pop(name, None)
-        self._applications[name] = OnHost(plan, _member(name, order["member"]), is_paused=order["paused"])
+        member = _member(name, order["member"])
+        self._applications[name] = OnHost(plan, member, is_paused=order["paused"], is_draining=order["draining"])
 
     def _by_lane(self, works: Iterable[Any]) -> Iterable[tuple[Lane, list[StreamsWork]]]:
         """Return works by the lane that they belong to, which is begun where there is none yet."""
@@ -217,15 +230,18 @@ class Host:
         lane = self._lanes.get(key)
         if lane is None:
             plan = self._applications[application].plan
-            lane = self._lanes[key] = Lane(self._spec.service, self._spec.number, plan, self, self._applications)
-            task = awaited(self._run_lane(lane), name=f"lane of {application}")
+            lane = self._lanes[key] = Lane(
+                self._spec.service, self._spec.number, plan, self, self._applications, self._doors
+            )
+            before = [task for task, each in self._running.items() if each.key == key]
+            work = self._run_lane(lane, before)
+            task = awaited(work, name=f"lane of {application}")
             self._running[task] = lane
             task.add_done_callback(self._ended)
         return lane
 
-    async def _run_lane(self, lane: Lane) -> None:
-        """Run a lane once the one before it, which has its transactional id, has ended."""
-        before = [task for task, each in self._running.items() if each.key == lane.key and each is not lane]
+    async def _run_lane(self, lane: Lane, before: list[asyncio.Task[None]]) -> None:
+        """Run a lane once those before it, which have its transactional id, have ended."""
         if before:
             await asyncio.wait(before)
         await lane.run()
@@ -259,20 +275,27 @@ class Host:
 
     def on_running(self, work: StreamsWork) -> None:
         """See `LaneListener`."""
-        self._note("running", works=[list(work)])
+        self._note("running", works=[list(work)], lives=self._lives_of([work]))
 
     def on_released(self, works: Iterable[StreamsWork]) -> None:
         """See `LaneListener`."""
-        self._note("released", works=[list(each) for each in works])
+        told = list(works)
+        self._note("released", works=[list(each) for each in told], lives=self._lives_of(told))
 
     def on_failed(self, application: str, works: Iterable[StreamsWork], details: str) -> None:
         """See `LaneListener`."""
-        self._note("failed", application=application, works=[list(each) for each in works], details=details)
+        lives = {application: self._lives[application]} if application in self._lives else {}
+        told = [list(each) for each in works]
+        self._note("failed", application=application, works=told, details=details, lives=lives)
+
+    def _lives_of(self, works: Iterable[StreamsWork]) -> dict[str, int]:
+        """Return which applications works are of, so that nobody takes them for those of another of the same name."""
+        return {each.application: self._lives[each.application] for each in works if each.application in self._lives}
 
     async def confirm(self) -> None:
         """See `LaneListener`."""
         try:
-            await asyncio.to_thread(self._port.confirm)
+            await self._doors.wait(self._port.confirm)
         except (ConnectionError, OttlaError) as error:
             raise FencedError(f"the driver does not know this host any more: {error}") from error
 
@@ -352,7 +375,8 @@ class Host:
         held = {name for lane in self._lanes.values() for name in lane.works}
         self._told = {name: done for name, done in self._told.items() if name in held}
         cpu_s = usage.ru_utime + usage.ru_stime
-        self._port.note("report", works=works, lanes=lanes, cpu_s=cpu_s, rss_kib=usage.ru_maxrss)
+        lives = dict(self._lives)
+        self._port.note("report", works=works, lanes=lanes, cpu_s=cpu_s, rss_kib=usage.ru_maxrss, lives=lives)
 
 
 def _member(application: str, given: Any) -> ConsumerGroupMetadata | None:

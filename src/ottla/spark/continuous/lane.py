@@ -11,25 +11,22 @@ have made their results, so its neighbours lose nothing.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import time
 import traceback
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
 
 from ottla.background import supervise
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import (
     Client,
-    ConsumerGroupMetadata,
     Isolation,
     Limits,
     TransactionalProducer,
     commit_offsets,
 )
 from ottla.spark.continuous.arrivals import Queue
+from ottla.spark.continuous.beside import OUTSIDE, Doors, FencedError, LaneListener, OnHost, transactional_id
 from ottla.spark.continuous.fetching import Fetching
 from ottla.spark.continuous.meters import LaneMeters
 from ottla.spark.continuous.plan import ApplicationPlan
@@ -43,7 +40,7 @@ from ottla.spark.failpoints import failpoint
 from ottla.spark.source.secured import network_of
 from ottla.streams import StreamsWork, commit
 
-__all__ = ["FencedError", "Lane", "LaneListener", "OnHost", "transactional_id"]
+__all__ = ["OUTSIDE", "Doors", "FencedError", "Lane", "LaneListener", "OnHost", "transactional_id"]
 
 log = logging.getLogger(__name__)
 TURN_SECONDS = 0.05
@@ -66,55 +63,21 @@ FENCED = frozenset(
 STALE = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS})
 
 
-class FencedError(Exception):
-    """Another host has this one's place: it stops and touches nothing more."""
-
-
-class LaneListener(Protocol):
-    """Whom a lane tells how works stand; methods are called in the loop."""
-
-    def on_running(self, work: StreamsWork) -> None:
-        """Called when a work is restored and runs."""
-        ...
-
-    def on_released(self, works: Iterable[StreamsWork]) -> None:
-        """Called when works are committed and let go."""
-        ...
-
-    def on_failed(self, application: str, works: Iterable[StreamsWork], details: str) -> None:
-        """Called when an application's works, all that were here, were taken off for an error."""
-        ...
-
-    async def confirm(self) -> None:
-        """Return where this host is still its driver's; raises ConnectionError or OttlaError where it is not."""
-        ...
-
-
-@dataclass(slots=True)
-class OnHost:
-    """An application on a host."""
-
-    plan: ApplicationPlan
-    member: ConsumerGroupMetadata | None
-    """The driver's place in its group; None while it has not joined: then nothing of it is committed."""
-    is_paused: bool = False
-    """Whether its works stay, and process nothing."""
-
-
-def transactional_id(service: str, host: int, lane: tuple[Any, ...]) -> str:
-    """Return the transactional id of a host's lane: the same for whoever comes after it."""
-    return f"{service}-{host}-{hashlib.sha256(repr(lane).encode()).hexdigest()[:8]}"
-
-
 class Lane:
     """See the module's description; `run` until `stop`."""
 
     def __init__(
-        self, service: str, host: int, plan: ApplicationPlan, listener: LaneListener, applications: Mapping[str, OnHost]
+        self,
+        service: str,
+        host: int,
+        plan: ApplicationPlan,
+        listener: LaneListener,
+        applications: Mapping[str, OnHost],
+        doors: Doors = OUTSIDE,
     ) -> None:
         """`plan` is of any application of the lane; `applications` are the host's, all of them."""
         self.key = plan.lane
-        self._plan, self._listener, self._applications = plan, listener, applications
+        self._plan, self._listener, self._applications, self._doors = plan, listener, applications, doors
         self._id = transactional_id(service, host, self.key)
         self._client_id = f"{plan.client_id}-host-{host}"
         self._writing, self._reading = self._client("writer"), self._client("reader", _READER)
@@ -149,6 +112,11 @@ class Lane:
         self._untold: list[tuple[str, list[StreamsWork], str]] = []
         """Applications that were taken off while a commit of theirs is under way, their works, and why."""
         self._words: dict[TopicPartition, str] = {}
+        self._whose: dict[str, OnHost] = {}
+        """The applications of the commit under way, as they were when it began: one that is forgotten and comes again is
+        another, which has nothing to do with this commit."""
+        self._is_open = asyncio.Event()
+        """Set while nobody but this lane can commit by its transactional id: before that no committed offset is the last."""
         self._wake = asyncio.Event()
         self._is_stopping = False
         self.in_hand: tuple[str, float] | None = None
@@ -162,7 +130,7 @@ class Lane:
 
     def _client(self, part: str, limits: Limits | None = None) -> Client:
         plan = self._plan
-        return Client(
+        return self._doors.client(
             plan.bootstrap,
             client_id=f"{self._client_id}-{part}",
             limits=limits or Limits.of_task(30_000),
@@ -257,6 +225,12 @@ class Lane:
         self._leaving -= {*gone, *back}
         return restoring + gone + back
 
+    def forget(self, application: str) -> None:
+        """Give up what an application has here, and say nothing more about it: it may come again, and be another."""
+        self.drop(application)
+        self._untold = [each for each in self._untold if each[0] != application]
+        self._leaving = {each for each in self._leaving if each.application != application}
+
     def set_paused(self, application: str, *, paused: bool) -> None:
         """Have an application's works read nothing any more, or go on."""
         for name, work in self.works.items():
@@ -264,15 +238,23 @@ class Lane:
                 if paused:
                     self._fetching.remove(work.queues)
                 else:
-                    self._fetching.add(work.queues)
+                    self._fetching.add(self._to_read(work))
         self.wake()
 
     def drain(self, application: str) -> None:
         """Have an application's works read no more than what they write for one another: its repartition topics."""
         for name, work in self.works.items():
             if name.application == application:
-                own = work.plan.repartition_topics
-                self._fetching.remove([each for each in work.queues if each.partition.topic not in own])
+                wanted = self._to_read(work)
+                self._fetching.remove([each for each in work.queues if each not in wanted])
+
+    def _to_read(self, work: Work) -> list[Queue]:
+        """Return what a work reads now: nothing while it is paused, and its repartition topics alone while it is drained."""
+        found = self._applications.get(work.name.application)
+        if found is None or found.is_paused:
+            return []
+        own = work.plan.repartition_topics
+        return [each for each in work.queues if not found.is_draining or each.partition.topic in own]
 
     def give_up(self, error: BaseException) -> None:
         """Take every application off, since the lane has failed."""
@@ -307,15 +289,21 @@ class Lane:
             await self._close()
 
     async def _open(self) -> None:
-        """Begin to send; exactly once by taking the transactional id over."""
+        """Begin to send; exactly once by taking the transactional id over.
+
+        Whoever has given this host's works away has taken the id over before. So the driver is asked behind it: where it
+        had done so earlier, this host must not have the id again.
+        """
         plan = self._plan
         if plan.exactly_once:
             self._transaction = TransactionalProducer(self._writing, self._id, timeout_ms=plan.transaction_timeout_ms)
             await self._transaction.begin()
+            await self._listener.confirm()
         self._writer = Writer(
             self._writing, acks=plan.acks, codec=plan.codec, refusals=self._refusals, transaction=self._transaction
         )
         await self._writer.start()
+        self._is_open.set()
 
     async def _close(self) -> None:
         for task in self._restoring.values():
@@ -479,7 +467,9 @@ class Lane:
                 self._words.update(work.words())
         if positions:
             self._committing = self._take_made()
+            self._whose = {name: self._applications[name] for name in positions}
         await self._step(commit.Due(positions))
+        self._whose = {}
         self._begun_s, self._commit_at_s = None, began_s
         if positions:
             took_s = loop.time() - began_s
@@ -536,11 +526,11 @@ class Lane:
             return commit.CommitFailed(effect.number, _why(error), whose), error
 
     async def _store(self, application: str, positions: Mapping[TopicPartition, int]) -> None:
-        found = self._applications.get(application)
-        if found is None or found.member is None:
+        found = self._whose[application]
+        if self._applications.get(application) is not found or found.member is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{application} is not on this host any more")
         offsets = {each: Offset(offset) for each, offset in positions.items()}
-        words = {each: self._words.get(each, "ottla ") for each in offsets}
+        words = {each: self._words[each] for each in offsets}
         if self._transaction is not None:
             await self._transaction.commit_offsets(offsets, found.member, words=words)
         else:
@@ -598,7 +588,8 @@ class Lane:
     async def _go_back(self, application: str | None, error: BaseException | None) -> None:
         """Give up what is not committed: send anew, exactly once as another epoch, and restore every work."""
         log.warning("the host goes back to the last commit: %s", error)
-        if application is not None and error is not None:
+        self._is_open.clear()
+        if application is not None and error is not None and self._is_same(application):
             self._failed(application, error)
         self._back = list(self.works)
         for work in self.works.values():
@@ -629,8 +620,14 @@ class Lane:
             self._listener.on_released(leaving)
         self.assign(each for each in back if each not in leaving)
 
+    def _is_same(self, application: str) -> bool:
+        """Whether an application is here, and is the one that the commit under way is of where it is of that."""
+        found = self._applications.get(application)
+        return found is not None and self._whose.get(application, found) is found
+
     async def _take_on(self, name: StreamsWork, followed: Standby | None = None) -> None:
         """Restore a work, of the copy that was kept here where there is one, and have it run."""
+        await self._is_open.wait()
         found = self._applications.get(name.application)
         if found is None:
             return
@@ -654,8 +651,7 @@ class Lane:
             for place in work.restored_ends:  # it may have been here before, and elsewhere since
                 self._writer.changelog_ends.pop(place, None)
         self.meters.created += 1
-        if not self._is_paused(name.application):
-            self._fetching.add(work.queues)
+        self._fetching.add(self._to_read(work))
         self._listener.on_running(name)
         self.wake()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -9,6 +10,8 @@ from ottla.base import Offset, TopicPartition
 from ottla.client import BlockingClient, ConsumerGroupMetadata
 from ottla.spark.continuous.mode import CONTINUOUS, EXECUTION
 from ottla.spark.continuous.plan import ApplicationPlan, CheckpointPlan, application_plan
+from ottla.spark.continuous.work import Note, note_of, words_of
+from ottla.spark.source.positions import has_been_made_again, ids_of
 from ottla.spark.streams.internal_topics import InternalTopic, internal_topics, make_topics, repartition_topic
 from ottla.spark.streams.preparation import Checkpoint, check_cluster
 from ottla.spark.streams.progress import OWN_WORDS, reset_offsets
@@ -26,10 +29,11 @@ from ottla.streams import (
 
 __all__ = ["STATE_FOLDER", "WORDS", "ContinuousPrepared", "facts_of_groups", "prepare_continuous"]
 
+log = logging.getLogger(__name__)
 STATE_FOLDER = "state"
 """Where checkpoints of works lie, below the application's folder."""
 WORDS = f"{OWN_WORDS} "
-"""What stands beside an offset where nothing is remembered."""
+"""What stands beside an offset of which nothing is noted: how those begin that continuous mode has committed."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,8 @@ def _commit_beginnings(
 ) -> None:
     """Commit where each partition begins of which nothing usable is committed, by its topic's reset policy.
 
-    So a work finds its offsets committed always, and `latest` means what was the latest at the first start.
+    So a work finds its offsets committed always, each with its topic's id, and `latest` means what was the latest at the
+    first start. Offsets of a topic that was made again since are not usable; what has no id counts as this topic's.
     """
     application = settings.application_id
     internal = {repartition_topic(application, name) for name in plan.topology.repartition_topics}
@@ -114,7 +119,28 @@ def _commit_beginnings(
             assert isinstance(node, SourceNode)
             reset[topic] = "earliest" if topic in internal else node.offset_reset or settings.auto_offset_reset
     committed = client.committed_offsets(application, wanted, require_stable=settings.exactly_once)
-    before = {each: found.offset for each, found in committed.items()}
+    notes = {each: note_of(found.metadata) for each, found in committed.items()}
+    again = _made_again(client, notes)
+    ids = ids_of(client.metadata({each.topic for each in wanted})) if wanted else {}
+    before = {each: found.offset for each, found in committed.items() if each.topic not in again}
     found = reset_offsets(client, dict.fromkeys(wanted), before, reset)
-    new = {each: Offset(offset) for each, offset in found.items() if before.get(each) != offset}
-    client.commit_offsets(application, new, metadata=WORDS, member=member)
+    new: dict[TopicPartition, Offset] = {}
+    words: dict[TopicPartition, str] = {}
+    for place, offset in found.items():
+        known = notes.get(place, Note()) if place.topic not in again else Note()
+        is_same = before.get(place) == offset
+        if not is_same or not known.topic_id:
+            note = Note(known.memory if is_same else None, known.topic_id or ids.get(place.topic, ""))
+            new[place], words[place] = Offset(offset), words_of(note)
+    client.commit_offsets(application, new, metadata=words, member=member)
+
+
+def _made_again(client: BlockingClient, notes: Mapping[TopicPartition, Note]) -> frozenset[str]:
+    """Return the topics that are others by now than those of which offsets are committed, and say so in the log."""
+    noted = {each.topic: note.topic_id for each, note in notes.items() if note.topic_id}
+    now = ids_of(client.metadata(noted)) if noted else {}
+    changed = [topic for topic, topic_id in sorted(noted.items()) if now.get(topic, topic_id) != topic_id]
+    found = frozenset(topic for topic in changed if has_been_made_again(client, topic, noted[topic]))
+    for topic in sorted(found):
+        log.warning("%s was made again: it is read from where auto.offset.reset says", topic)
+    return found

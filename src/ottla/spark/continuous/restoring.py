@@ -12,11 +12,11 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
-from ottla.client import EARLIEST, LATEST, Client, FetchPosition, Isolation, committed_offsets
+from ottla.base import ZERO_UUID, ErrorCode, KafkaError, Offset, TopicPartition
+from ottla.client import EARLIEST, LATEST, Client, Fetched, FetchPosition, Isolation, committed_offsets
 from ottla.spark.continuous.columns import records_of
 from ottla.spark.continuous.plan import ApplicationPlan, GroupPlan
-from ottla.spark.continuous.work import Place, Work, memory_of
+from ottla.spark.continuous.work import Note, Place, Work, note_of
 from ottla.spark.source.positions import ids_of
 from ottla.streams import Bounds, ChangelogPosition, Record, StateCheckpoint, StoreChange, StreamsWork, why_unusable
 from ottla.wire import ColumnDecoder, Columns
@@ -53,12 +53,31 @@ async def place_of(client: Client, plan: ApplicationPlan, name: StreamsWork) -> 
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, words)
     whole = group.global_partitions(plan.counts)
     begin = await client.list_offsets(dict.fromkeys(whole, EARLIEST)) if whole else {}
-    memory = memory_of(found[partitions[0]].metadata) if partitions else None
+    notes = {each: note_of(found[each].metadata) for each in partitions}
     return Place(
         {each: int(found[each].offset) for each in partitions},
-        memory,
+        notes[partitions[0]].memory if partitions else None,
         {each: int(begin[each].offset) for each in whole},
+        await _ids_of_offsets(client, notes),
     )
+
+
+async def _ids_of_offsets(client: Client, notes: Mapping[TopicPartition, Note]) -> dict[str, str]:
+    """Return of which topics offsets are; raises KafkaError where a topic was made again since they were committed."""
+    topics = {each.topic for each in notes}
+    known = ids_of(client.cluster)
+    if any(known.get(each.topic, "") != note.topic_id for each, note in notes.items()):
+        known = ids_of(await client.metadata(topics))
+    for place, note in notes.items():
+        _check_same(place, note.topic_id, known.get(place.topic, ""))
+    return {each: known[each] for each in topics if each in known}
+
+
+def _check_same(place: TopicPartition, wanted: str, found: str) -> None:
+    """Raise KafkaError where offsets are of another topic than the one that has their name; an id may not be known."""
+    if wanted and found and wanted != found:
+        words = f"{place}: the topic was made again since its offset was committed"
+        raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, words)
 
 
 async def begin_work(
@@ -82,6 +101,9 @@ async def begin_work(
     if saved is not None and is_followed:
         whole = {each: ChangelogPosition(bounds[each].topic_id, bounds[each].begin) for each in place.global_offsets}
         saved = replace(saved, positions=dict(place.offsets), changelogs={**saved.changelogs, **whole})
+    ids = {each.topic: found.topic_id for each, found in bounds.items()}
+    place.topic_ids = {**ids, **place.topic_ids}
+    place.global_offsets = {each: bounds[each].begin for each in place.global_offsets}
     blobs: dict[str, bytes] | None = None
     if saved is not None and (why := why_not(saved, plan, name, place, bounds, now_ms)):
         log.warning("the checkpoint of %s is not used, the changelog is read: %s", name, why)
@@ -93,12 +115,12 @@ async def begin_work(
         begins = {each: found.begin for each, found in bounds.items()}
     work = Work(plan, group, name, place, now_ms, blobs)
     ends = {each: bounds[each].end for each in logs}
-    async for answer in read_stretch(client, {each: begins[each] for each in logs}, ends, plan):
+    async for answer in read_stretch(client, {each: begins[each] for each in logs}, ends, plan, ids):
         changes = list(changes_of(answer, logs[answer.partition], ends[answer.partition]))
         work.counts.restored += len(changes)
         work.restore(changes)
     work.restored_ends = {each: max(begins[each], end) for each, end in ends.items()}
-    work.topic_ids = {each.topic: found.topic_id for each, found in bounds.items()}
+    work.topic_ids = ids
     await _fill(client, work)
     work.restored()
     return work
@@ -138,6 +160,8 @@ async def bounds_of(client: Client, places: Iterable[TopicPartition], place: Pla
     if not wanted:
         return {}
     ids = ids_of(await client.metadata({each.topic for each in wanted}))
+    for each in wanted:
+        _check_same(each, place.topic_ids.get(each.topic, ""), ids.get(each.topic, ""))
     begin = await client.list_offsets(dict.fromkeys(wanted, EARLIEST))
     end = await client.list_offsets(dict.fromkeys(wanted, LATEST))
     return {
@@ -168,7 +192,9 @@ async def _fill(client: Client, work: Work) -> None:
         return
     end = await client.list_offsets(dict.fromkeys(queues, LATEST))
     begins = {each: queue.fetched for each, queue in queues.items()}
-    async for answer in read_stretch(client, begins, {each: int(end[each].offset) for each in queues}, work.plan):
+    ends = {each: int(found.offset) for each, found in end.items()}
+    ids = {each.topic: queue.topic_id for each, queue in queues.items()}
+    async for answer in read_stretch(client, begins, ends, work.plan, ids):
         queues[answer.partition].add(answer.columns, answer.next_offset, 0)
         work.process_globals()
 
@@ -200,12 +226,14 @@ async def read_stretch(
     begins: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
     plan: ApplicationPlan,
+    topic_ids: Mapping[str, str],
     *,
     waits: bool = True,
 ) -> AsyncIterator[Stretch]:
     """Yield what partitions hold up to their ends; raises KafkaError where one does not come to its end.
 
-    Where it does not wait it ends where nothing more can be read now.
+    `topic_ids` say of which topics the offsets are: one that was made again meanwhile is such an error, too. Where it does
+    not wait it ends where nothing more can be read now.
     """
     isolation = Isolation.READ_COMMITTED if plan.exactly_once else Isolation.READ_UNCOMMITTED
     decoder, loop = ColumnDecoder(with_headers=True), asyncio.get_running_loop()
@@ -216,6 +244,7 @@ async def read_stretch(
         positions = [FetchPosition(each, Offset(offset), FETCH_BYTES) for each, offset in left.items()]
         moved = False
         for fetched in await client.fetch(positions, max_wait_ms=0, isolation=isolation):
+            _check_same(fetched.partition, topic_ids.get(fetched.partition.topic, ""), _id_of(fetched))
             fetched.check()
             decoded = decoder.decode(fetched.records, start=fetched.offset, aborted=fetched.aborted)
             if decoded.next_offset == fetched.offset:
@@ -235,3 +264,7 @@ async def read_stretch(
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, words)
         else:
             await asyncio.sleep(LOOK_SECONDS)
+
+
+def _id_of(fetched: Fetched) -> str:
+    return "" if fetched.topic_id == ZERO_UUID else fetched.topic_id.hex()

@@ -107,7 +107,10 @@ class _Application:
     member: ConsumerGroupMetadata | None
     """The driver's place in the group; None while it has not joined, and nothing is committed."""
     fate: Fate = field(default_factory=Fate)
+    life: int = 0
+    """Which of the applications that this service has had is meant: hosts may still tell of an earlier one of the name."""
     is_paused: bool = False
+    is_draining: bool = False
     sent_to: set[int] = field(default_factory=set)
     """Hosts that know its plan."""
     unheard: set[int] = field(default_factory=set)
@@ -148,6 +151,7 @@ class HostService:
         self._lanes: set[tuple[Any, ...]] = set()
         """Lanes whose transactional ids are this life's: nobody of an earlier one commits by them any more."""
         self._is_closing = False
+        self._lives = 0
         self.windows = Windows()
         """What hosts have measured lately."""
 
@@ -250,6 +254,8 @@ class HostService:
         ]
 
     async def _add(self, application: _Application) -> None:
+        self._lives += 1
+        application.life = self._lives
         self._applications[application.plan.application_id] = application
         self._place()
 
@@ -276,8 +282,11 @@ class HostService:
 
     async def _drain(self, name: str) -> None:
         application = self._applications.get(name)
+        if application is None:
+            return
+        application.is_draining = True
         for host in self._hosts:
-            if application is not None and host.number in application.sent_to:
+            if host.number in application.sent_to:
                 host.send({"order": "drain", "application": name})
 
     def _heard(self, application: _Application, host: int | None = None) -> None:
@@ -368,7 +377,8 @@ class HostService:
                 known = application.member
                 member = None if known is None else [known.member_id, known.generation]
                 told = {"order": "application", "name": name, "plan": application.data, "member": member}
-                host.send({**told, "paused": application.is_paused})
+                state = {"paused": application.is_paused, "draining": application.is_draining}
+                host.send({**told, **state, "life": application.life})
                 application.sent_to.add(host.number)
 
     def _assign(self, host: _Host, works: Sequence[StreamsWork]) -> None:
@@ -460,21 +470,31 @@ class HostService:
         """Called with what a host tells."""
         match op:
             case "running":
-                for work in _works(message):
+                for work in self._present(message):
                     self._set_running(work, host, is_running=True)
             case "released":
-                released = _works(message)
+                released = self._present(message)
                 for work in released:
                     self._set_running(work, host, is_running=False)
                 self._places = self._places.released(host.number, released)
                 self._place()
             case "failed":
-                self._failed(host, str(message["application"]), _works(message), str(message["details"]))
+                if self._is_present(str(message["application"]), message):
+                    self._failed(host, str(message["application"]), _works(message), str(message["details"]))
             case "paused":
                 if (application := self._applications.get(str(message["application"]))) is not None:
                     self._heard(application, host.number)
             case "report":
                 self._reported(host, message)
+
+    def _present(self, message: Mapping[str, Any]) -> list[StreamsWork]:
+        """Return the works of a note, without those of applications that were removed before it came."""
+        return [each for each in _works(message) if self._is_present(each.application, message)]
+
+    def _is_present(self, name: str, message: Mapping[str, Any]) -> bool:
+        """Whether a note is of the application that has a name now; where there is none, its hosts may let works go."""
+        application, life = self._applications.get(name), message["lives"].get(name)
+        return application is None or life is None or application.life == life
 
     def _facts(self, work: StreamsWork, host: _Host) -> WorkFacts | None:
         application = self._applications.get(work.application)
@@ -511,7 +531,7 @@ class HostService:
         costs = {}
         for each in message["works"]:
             work = StreamsWork(*each["work"])
-            found = self._facts(work, host)
+            found = self._facts(work, host) if self._is_present(work.application, message) else None
             if found is None:
                 continue
             before = found.counts.get("process_s", 0.0)

@@ -89,8 +89,8 @@ class Standby:
             latest = await self._client.list_offsets(dict.fromkeys(self._logs, LATEST))
             self._ends = {each: int(found.offset) for each, found in latest.items()}
         assert self._executor is not None
-        ends = self._ends
-        async for answer in read_stretch(self._client, dict(self._offsets), ends, self._plan, waits=False):
+        ends, ids = self._ends, {each.topic: found for each, found in self._ids.items()}
+        async for answer in read_stretch(self._client, dict(self._offsets), ends, self._plan, ids, waits=False):
             changes = list(changes_of(answer, self._logs[answer.partition], ends[answer.partition]))
             self._executor.restore(changes)
             self._executor.finish_batch()

@@ -31,7 +31,7 @@ from ottla.streams import (
 )
 from ottla.wire import Columns
 
-__all__ = ["Made", "Place", "Work", "WorkCounts", "by_topic", "memory_of", "words_of"]
+__all__ = ["Made", "Note", "Place", "Work", "WorkCounts", "by_topic", "note_of", "words_of"]
 
 log = logging.getLogger(__name__)
 WORDS_BYTES_MAX = 3500
@@ -40,6 +40,7 @@ MEMORY_BYTES_MAX = 16 << 20
 """Of a task's memory unpacked: what words hold is at most a thousandfold."""
 HELD_RECORDS_MAX = 200_000
 """After so many records what they have made leaves, however many more there are to come."""
+TOPIC_ID_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,18 @@ class Place:
     offsets: Mapping[TopicPartition, int]
     memory: bytes | None = None
     global_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    """Of which topics these offsets are, in hexadecimal: one that is made again has the name, and not the offsets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What continuous mode leaves beside an offset."""
+
+    memory: bytes | None = None
+    """What the task remembers, beside its first partition's offset."""
+    topic_id: str = ""
+    """Of which topic the offset is, in hexadecimal; empty where that was not noted."""
 
 
 class Work:
@@ -114,10 +127,17 @@ class Work:
         """How far each changelog was read, or would have been."""
         self.topic_ids: dict[str, str] = {}
         """Of what it was restored from."""
-        own = [Queue(each, group.topics[each.topic], offset) for each, offset in place.offsets.items()]
+        ids = place.topic_ids
+        own = [
+            Queue(each, group.topics[each.topic], offset, ids.get(each.topic, ""))
+            for each, offset in place.offsets.items()
+        ]
         self.arrivals = Arrivals(own, waits=plan.idle_ms >= 0)
         self.globals = Arrivals(
-            [Queue(each, group.global_topics[each.topic], offset) for each, offset in place.global_offsets.items()],
+            [
+                Queue(each, group.global_topics[each.topic], offset, ids.get(each.topic, ""))
+                for each, offset in place.global_offsets.items()
+            ],
             waits=False,
         )
         self.counts = WorkCounts()
@@ -224,10 +244,12 @@ class Work:
         return found
 
     def words(self) -> dict[TopicPartition, str]:
-        """Return what is to stand beside the offsets: what it remembers, beside the first partition's."""
+        """Return what is to stand beside the offsets: of which topics they are, and what it remembers beside the first."""
         first = next(iter(self.arrivals.queues), None)
-        memory = self.state.memory
-        return {} if first is None or memory is None else {first: words_of(memory)}
+        return {
+            place: words_of(Note(self.state.memory if place == first else None, queue.topic_id))
+            for place, queue in self.arrivals.queues.items()
+        }
 
     @property
     def offsets_committed(self) -> Mapping[TopicPartition, int]:
@@ -241,27 +263,34 @@ class Work:
         self.counts.commits += 1
 
 
-def words_of(memory: bytes) -> str:
-    """Return a task's memory as words beside an offset; only that it was here where it is too much for that."""
-    packed = base64.b64encode(zlib.compress(kept_memory(memory))).decode()
-    if len(packed) > WORDS_BYTES_MAX:
-        log.warning("a task remembers too much to keep it beside its offsets: %d bytes", len(packed))
-        return f"{OWN_WORDS} "
-    return f"{OWN_WORDS} {packed}"
+def words_of(note: Note) -> str:
+    """Return a note as words beside an offset; without the task's memory where it is too much for that.
+
+    The topic's id stands behind the packed memory, where readers that know nothing of it pass over it.
+    """
+    packed = zlib.compress(b"" if note.memory is None else kept_memory(note.memory))
+    words = base64.b64encode(packed + bytes.fromhex(note.topic_id)).decode()
+    if len(words) > WORDS_BYTES_MAX:
+        log.warning("a task remembers too much to keep it beside its offsets: %d bytes", len(words))
+        return words_of(Note(None, note.topic_id))
+    return f"{OWN_WORDS} {words}"
 
 
-def memory_of(words: str) -> bytes | None:
-    """Return what `words_of` has packed, None where an offset was committed by somebody else, or in micro-batches."""
+def note_of(words: str) -> Note:
+    """Return what `words_of` has packed; nothing where somebody else has committed the offset, or micro-batches have."""
     first, _, packed = words.partition(" ")
     if first != OWN_WORDS or not packed:
-        return None
+        return Note()
+    unpacking = zlib.decompressobj()
     try:
-        memory = zlib.decompressobj().decompress(base64.b64decode(packed, validate=True), MEMORY_BYTES_MAX)
-        kept_memory(memory)
+        memory = unpacking.decompress(base64.b64decode(packed, validate=True), MEMORY_BYTES_MAX)
+        if memory:
+            kept_memory(memory)
     except (ValueError, zlib.error):
         log.warning("what stands beside an offset is no task's memory; the task remembers nothing: %.80s", words)
-        return None
-    return memory
+        return Note()
+    rest = unpacking.unused_data
+    return Note(memory or None, rest.hex() if len(rest) == TOPIC_ID_BYTES else "")
 
 
 def _records(pieces: Iterable[tuple[TopicPartition, Columns]]) -> list[Record]:

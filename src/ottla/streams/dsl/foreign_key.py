@@ -187,7 +187,7 @@ class ForeignKeyJoin:
     def _resolve(self, left: Place, stores: tuple[str, ...], names: dict[str, str]) -> Step:
         def write(topology: TopologyBuilder, parents: tuple[str, ...]) -> None:
             value = topology.value_serde(left.value, names["resolve"])
-            made = op.ForeignKeyResolve(left.name, self.joiner, self.kind, value)
+            made = op.ForeignKeyResolve(left.name, self.joiner, self.kind, value, names["registration"])
             topology.add_operation(names["resolve"], made, parents, stores)
 
         return Step(names["resolve"], write)

@@ -417,6 +417,8 @@ class ForeignKeyResolve:
     kind: str
     value: Serde | None = None
     """The left value's serde: its bytes' hash must be the response's."""
+    register: str = ""
+    """The node that asks: it knows which rows have a foreign key."""
 
 
 # -- processors of one's own

@@ -32,6 +32,8 @@ PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE = 2
 PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE = 3
 
 _VERSION = 1
+_ANSWER, _REMINDER = 0, 1
+"""Versions of a response: Kafka's, and what Ottla sends besides; who does not know it reads the answer null."""
 _NO_HASH = 0x80
 _HASH_SIZE = 16
 
@@ -48,13 +50,27 @@ class Subscription(NamedTuple):
 
 
 class Response(NamedTuple):
-    """What comes back: the right value, and the hash that came with the question."""
+    """What comes back: the right value, and the hash that came with the question.
+
+    A reminder says, where Kafka's inner join says nothing, that there is no right row: it matters to who has let an earlier
+    answer go by that said so.
+    """
 
     hash: bytes | None
     value: Any
     primary_partition: int | None = None
     """Where to; not written."""
-    version: int = 0
+    version: int = _ANSWER
+
+    @property
+    def is_reminder(self) -> bool:
+        """Whether it only says that there is no right row still."""
+        return self.version == _REMINDER
+
+    @classmethod
+    def reminder(cls, digest: bytes | None, primary_partition: int | None) -> Response:
+        """Return the reminder of a question with this hash."""
+        return cls(digest, None, primary_partition, _REMINDER)
 
 
 class CombinedKey(NamedTuple):

@@ -1,6 +1,11 @@
 """Joins of tables by a foreign key of the left one (KIP-213): questions to the foreign key's partition, and answers.
 
 SubscriptionSend-, SubscriptionReceive-, SubscriptionJoin-, ForeignTableJoin- and ResponseJoinProcessor of Kafka Streams 4.3.
+
+An answer about a left row that has changed since is let go by, as in Kafka, for the newer question is on its way. But an
+inner join's question has no answer there where the right row is gone, so that a row that only the older answer would have
+removed stays for good. Here such a question is answered by a reminder, and who has let an answer go by that said that there
+is no right row goes by that. Where nothing was let go by, a reminder does nothing, so that the results are Kafka's.
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ from ottla.streams.engine.joins.calls import joiner_of
 from ottla.streams.engine.joins.murmur3 import hash128
 from ottla.streams.engine.task import Node, Process, builds
 from ottla.streams.plan import operations
-from ottla.streams.plan.nodes import SinkNode
+from ottla.streams.plan.nodes import ProcessorNode, SinkNode, SourceNode
 from ottla.streams.serdes.internal import (
     DELETE_KEY_AND_PROPAGATE,
     DELETE_KEY_NO_PROPAGATE,
@@ -27,6 +32,14 @@ from ottla.streams.serdes.internal import (
 __all__: list[str] = []
 
 Ask = Callable[[Any, int], None]
+MISSED, TOLD = 1, 2
+"""A row may be there that is to go; none is, since its end was told at once."""
+MISSED_MAX = 32
+"""Keys that are noted one by one: they stand beside a committed offset, where there is little room."""
+MANY = "many"
+"""Noted where there were more."""
+_NAME_BYTES = 8
+"""Of a key's hash; two keys of one name cost a tombstone that nobody needs."""
 
 
 @builds(operations.ForeignKeyRegister)
@@ -117,6 +130,8 @@ def _respond(node: Node) -> Process:
         if question.instruction == DELETE_KEY_NO_PROPAGATE:
             return
         if question.instruction == PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE and found is None:
+            reminder = Response.reminder(question.hash, question.primary_partition)
+            forward(key.primary_key, reminder, timestamp, headers)
             return
         row = None if found is None or question.instruction == DELETE_KEY_AND_PROPAGATE else found[0]
         forward(key.primary_key, Response(question.hash, row, question.primary_partition), timestamp, headers)
@@ -149,15 +164,64 @@ def _resolve(node: Node) -> Process:
     task, forward, operation = node.task, node.forward, node.operation
     get, join = node.getter(operation.left), joiner_of(node, operation.joiner)
     value_serde, is_left = operation.value, operation.kind == "left"
+    missed, asks = _Missed(node), _asks(node)
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         found = get(key)
         row = None if found is None else found[0]
         digest = None if row is None else hash128(value_serde.serialize(row))
         if value.hash != digest:
+            if value.is_reminder:
+                return
             task.dropped_late += 1
+            if value.value is None and not is_left:
+                is_asked = asks(key, row)
+                if not is_asked:  # perhaps nobody answers any more
+                    forward(key, None, timestamp, headers)
+                missed.note(key, MISSED if is_asked else TOLD)
+            return
+        mark = missed.take(key)
+        if value.value is None and not is_left and (mark == TOLD or (value.is_reminder and mark != MISSED)):
             return
         nothing = value.value is None and (not is_left or row is None)
         forward(key, None if nothing else join(key, row, value.value), timestamp, headers)
 
     return process
+
+
+def _asks(node: Node) -> Callable[[Any, Any], bool]:
+    """Return whether a left row has a foreign key, so that a question of it is on its way."""
+    register = node.task.topology.nodes.get(node.operation.register)
+    if not isinstance(register, ProcessorNode) or not isinstance(register.operation, operations.ForeignKeyRegister):
+        return lambda key, row: row is not None
+    extract = node.call(register.operation.extractor)
+    return lambda key, row: row is not None and extract(key, row) is not None
+
+
+class _Missed:
+    """Keys of left rows about which an answer was let go by that said that there is no right row, and what came of it."""
+
+    def __init__(self, node: Node) -> None:
+        nodes = node.task.topology.nodes
+        own = nodes[node.name]
+        parents = [nodes[each] for each in own.parents] if isinstance(own, ProcessorNode) else []
+        self._serde = next((each.key for each in parents if isinstance(each, SourceNode)), None)
+        self._noted = node.memory
+
+    def note(self, key: Any, mark: int) -> None:
+        """Note a key; of too many that there are some, so that every reminder counts."""
+        name = self._name(key)
+        if name in self._noted or len(self._noted) < MISSED_MAX:
+            self._noted[name] = max(mark, self._noted.get(name, mark))
+        else:
+            self._noted[MANY] = MISSED
+
+    def take(self, key: Any) -> int:
+        """Return how a key was noted, and forget it; 0 where it was not."""
+        if not self._noted:
+            return 0
+        return self._noted.pop(self._name(key), 0) or self._noted.get(MANY, 0)
+
+    def _name(self, key: Any) -> str:
+        raw = key if self._serde is None else self._serde.serialize(key)
+        return hash128(raw)[:_NAME_BYTES].hex() if isinstance(raw, bytes) else repr(raw)
