@@ -22,6 +22,7 @@ OWN = {
     "connectors/storage/names.py": "a topic and a delimiter, both escaped",
     "console/records/fixes.py": "a mark of our own making",
     "registry/access.py": "names from the service's own configuration, escaped",
+    "sql/lowering/__init__.py": "our own names of topics, the service's id escaped",
     "schemas/avro/reading.py": "our own parts of a number",
     "schemas/json_schema/drafts.py": "a schema's pattern: RE2's, with a limit of memory; Python only reads what RE2 refuses",
     "sql/functions/java_uri.py": "our own classes of characters",
