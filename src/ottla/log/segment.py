@@ -410,15 +410,25 @@ class Segment:
         offsets, positions = self._recent_offsets, self._recent_positions
         if offsets and positions and position > positions[0]:
             return offsets[bisect_left(positions, position) - 1] + 1
-        if not self.offset_index.is_proven:
-            return -1
         try:
             at = self.offset_index.count_below(position, field=1)
         except CorruptionError:
             if not self.mend():
                 return -1
             at = self.offset_index.count_below(position, field=1)
-        return self.base_offset + self.offset_index.entry(at)[0] if at < len(self.offset_index) else -1
+        if at >= len(self.offset_index):
+            return -1
+        relative, place = self.offset_index.entry(at)
+        return self.base_offset + relative if self.offset_index.is_proven else self._beginning_at(place, position)
+
+    def _beginning_at(self, place: int, position: int) -> int:
+        """Return the first offset of the batch at a place that an unproven index names; -1 where there is none."""
+        if not position <= place < self.size:
+            return -1
+        with suppress(CorruptionError):
+            for header, _ in headers_between(self.file, place, self.size):
+                return header.base_offset if header.base_offset >= self.base_offset else -1
+        return -1
 
     def _heads(self, position: int) -> Iterator[tuple[int, int, int]]:
         """Yield (position, end, last offset) of each batch from `position` on."""

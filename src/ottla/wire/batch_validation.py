@@ -6,7 +6,7 @@ timestamps; in compiled builds always, in pure ones where the topic's rules depe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 from ottla.base import ErrorCode, KafkaError
@@ -97,6 +97,11 @@ class BatchRules:
     def __post_init__(self) -> None:
         bounded_below = not self.log_append_time and self.timestamp_before_max_ms != UNBOUNDED_MS
         object.__setattr__(self, "needs_walk", self.walk or self.require_keys or bounded_below)
+
+    def __reduce__(self) -> tuple[type[BatchRules], tuple[object, ...]]:
+        """Go to the worker process as what it was made of: compiled, a frozen value cannot be filled in afterwards."""
+        given = (getattr(self, each.name) for each in fields(self) if each.init)
+        return type(self), tuple(given)
 
 
 def validate_batches(buf: Buffer, *, walk: bool = False) -> list[tuple[BatchHeader, int]]:

@@ -362,7 +362,7 @@ class FolderSourceConnector(SourceConnector):
                 partial(self._wait_for_more, tasks_max),
                 name="folder-source-logs",
                 serves="a connector",
-                failed=self.context.raise_error,
+                failed=lambda error: self.context.raise_error(error),
             )
         self._given = count
         return [{**self.props, NUMBER: str(number), COUNT: str(count), SALT: str(salt)} for number in range(count)]

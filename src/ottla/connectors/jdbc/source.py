@@ -51,7 +51,10 @@ class JdbcSourceConnector(SourceConnector):
         if not self._settings["query"].strip():
             self._found = self._tables()
             self._watch = supervise_thread(
-                self._watching, name="jdbc-source-tables", serves="a connector", failed=self.context.raise_error
+                self._watching,
+                name="jdbc-source-tables",
+                serves="a connector",
+                failed=lambda error: self.context.raise_error(error),
             )
 
     def stop(self) -> None:
