@@ -80,6 +80,14 @@ class RunningServer:
 
     pid: int
     config: BrokerConfig | None
+    shards: int = 1
+    """How many nodes it is, with ids from the configuration's own on."""
+
+    def has_shard(self, node_id: int | None) -> bool:
+        """True where the node is one of several that end with this server only."""
+        if self.config is None or node_id is None:
+            return False
+        return 0 < node_id - self.config.node_id < self.shards
 
     def plays(self, *, role: str | None, node_id: int | None) -> bool:
         """True where it is the node, and has the role, that was asked for; None asks for nothing."""
@@ -103,9 +111,12 @@ def stop_servers(argv: list[str]) -> int:
     args = stop_options().parse(argv)
     if args.process_role not in (None, *ROLES):
         raise UsageError(f"--process-role is {' or '.join(ROLES)}, not {args.process_role}")
-    found = [each for each in running_servers() if each.plays(role=args.process_role, node_id=args.node_id)]
+    running = running_servers()
+    found = [each for each in running if each.plays(role=args.process_role, node_id=args.node_id)]
     if not found:
         warn("No kafka server to stop")
+        for first in (each.config.node_id for each in running if each.config and each.has_shard(args.node_id)):
+            warn(f"Node {args.node_id} is a shard of node {first}'s server: --node-id {first} stops all of its shards")
         return 1
     for server in found:
         os.kill(server.pid, signal.SIGTERM)
@@ -133,9 +144,7 @@ def running_servers() -> list[RunningServer]:
         int(folder.name): (folder, args) for folder in folders if (args := _server_arguments_of(folder)) is not None
     }
     return [
-        RunningServer(pid, _config_of(folder, args))
-        for pid, (folder, args) in sorted(found.items())
-        if _parent(folder) not in found
+        _server_of(pid, folder, args) for pid, (folder, args) in sorted(found.items()) if _parent(folder) not in found
     ]
 
 
@@ -184,7 +193,7 @@ def server_arguments(command: list[str]) -> list[str] | None:
     return None
 
 
-def _config_of(folder: Path, argv: list[str]) -> BrokerConfig | None:
+def _server_of(pid: int, folder: Path, argv: list[str]) -> RunningServer:
     """Read a server's configuration as it did itself: its file from its own folder, under its own environment."""
     from ottla.cli.local.server_options import start_options
     from ottla.config import BrokerConfig
@@ -194,6 +203,7 @@ def _config_of(folder: Path, argv: list[str]) -> BrokerConfig | None:
         args: Namespace = start_options().parse(argv)
         text = properties_text(str(Path(os.readlink(folder / "cwd")) / args.config)) if args.config else ""
         environment = {name: value for name, _, value in pairs if name}
-        return BrokerConfig.load(text, environment=environment, overrides=args.override)
+        config = BrokerConfig.load(text, environment=environment, overrides=args.override)
     except (OSError, OttlaError, UsageError):
-        return None
+        return RunningServer(pid, None)
+    return RunningServer(pid, config, args.shards or 1)
