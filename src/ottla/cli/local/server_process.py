@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.base import OttlaError
+from ottla.cli.local.shard_folders import shard_folder
 from ottla.cli.options import Options, UsageError, properties_text, warn, whole_number
 
 if TYPE_CHECKING:
@@ -80,14 +81,40 @@ class RunningServer:
 
     pid: int
     config: BrokerConfig | None
-    shards: int = 1
-    """How many nodes it is, with ids from the configuration's own on."""
+    shards: int | None = None
+    """How many nodes it is, with ids and ports from the configuration's own on; None where it is one without shards."""
+    folder: Path = Path()
+    """Its working folder."""
+
+    @property
+    def ports(self) -> set[int]:
+        """Where it listens; nothing where the configuration cannot be read."""
+        listeners = () if self.config is None else self.config.listeners
+        return {each.port + index for each in listeners for index in range(self.shards or 1)}
+
+    @property
+    def data_folders(self) -> list[str]:
+        """Where its partitions are; nothing where the configuration cannot be read."""
+        if self.config is None:
+            return []
+        folders = [str(self.folder / each) for each in self.config.log_dirs]
+        if self.shards is None:
+            return folders
+        ids = range(self.config.node_id, self.config.node_id + self.shards)
+        return [shard_folder(each, node_id) for node_id in ids for each in folders]
+
+    @property
+    def processes(self) -> list[int]:
+        """The processes that serve: of one with shards its children."""
+        if self.shards is None:
+            return [self.pid]
+        return [int(each) for each in _read(Path(f"/proc/{self.pid}/task/{self.pid}/children")).split()]
 
     def has_shard(self, node_id: int | None) -> bool:
         """True where the node is one of several that end with this server only."""
         if self.config is None or node_id is None:
             return False
-        return 0 < node_id - self.config.node_id < self.shards
+        return 0 < node_id - self.config.node_id < (self.shards or 1)
 
     def plays(self, *, role: str | None, node_id: int | None) -> bool:
         """True where it is the node, and has the role, that was asked for; None asks for nothing."""
@@ -201,9 +228,10 @@ def _server_of(pid: int, folder: Path, argv: list[str]) -> RunningServer:
     pairs = (each.partition("=") for each in _read(folder / "environ").decode(errors="replace").split("\0"))
     try:
         args: Namespace = start_options().parse(argv)
-        text = properties_text(str(Path(os.readlink(folder / "cwd")) / args.config)) if args.config else ""
+        own = Path(os.readlink(folder / "cwd"))
+        text = properties_text(str(own / args.config)) if args.config else ""
         environment = {name: value for name, _, value in pairs if name}
         config = BrokerConfig.load(text, environment=environment, overrides=args.override)
     except (OSError, OttlaError, UsageError):
         return RunningServer(pid, None)
-    return RunningServer(pid, config, args.shards or 1)
+    return RunningServer(pid, config, args.shards, own)
