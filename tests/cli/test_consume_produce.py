@@ -117,6 +117,15 @@ def test_reading_makes_no_topic(run: Run) -> None:
         ("consume numbers --exit -p 99", "there is no partition 99 in numbers"),
         ("consume numbers --group ''", "the group's name must not be empty"),
         ("consume '' --group g", "the topic's name must not be empty"),
+        ("consume '' --number 1", "Invalid topics: []"),
+        ("consume 'a b' --number 1", "Invalid topics: [a b]"),
+        ("console-consumer --topic 'a b'", "Invalid topics: [a b]"),
+        ("console-consumer --topic numbers --group ''", "the group's name must not be empty"),
+        ("consume numbers --tail -1", "Cannot parse argument '-1' of option tail"),
+        ("consume numbers -n -1", "Cannot parse argument '-1' of option number"),
+        ("consume numbers --timeout-ms -1", "Cannot parse argument '-1' of option timeout-ms"),
+        ("produce t -X linger.ms=-5", "Invalid value -5 for configuration linger.ms: Value must be at least 0"),
+        ("console-producer --topic t --batch-size -5", "Invalid value -5 for configuration batch.size"),
         ("produce", "ottla produce TOPIC"),
         ("produce t -f %v -o jsonl", "cannot be used together"),
         ("produce t -H x", "NAME=VALUE is expected"),
@@ -128,6 +137,12 @@ def test_a_mistake_says_what_is_wrong(run: Run, numbers: str, arguments: str, sa
     found = run(arguments, "no record\n")
     assert found.code == 1
     assert said in found.err and "Traceback" not in found.err
+
+
+def test_console_consumer_takes_negative_limits_as_kafkas(run: Run, numbers: str) -> None:
+    assert run(f"console-consumer --topic {numbers} --from-beginning --max-messages -2").out == ""
+    text = f"console-consumer --topic {numbers} --from-beginning --timeout-ms -5 --max-messages 3"
+    assert len(run(text).out.splitlines()) == 3
 
 
 def test_a_partition_that_may_come_is_waited_for_and_named(run: Run, numbers: str) -> None:

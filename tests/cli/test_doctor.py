@@ -10,13 +10,16 @@ from pathlib import Path
 import pytest
 
 from ottla.base import ErrorCode, KafkaError
+from ottla.cli.doctor import host
 from ottla.cli.doctor.cluster import _clock, _damage, _disk, _judged, _partitions, _unanswered
 from ottla.cli.doctor.findings import Status
-from ottla.cli.doctor.host import stray_folders
+from ottla.cli.doctor.host import host_checks, stray_folders
 from ottla.cli.doctor.replication import leaders
+from ottla.cli.local.server_process import RunningServer
 from ottla.client import Cluster
 from ottla.client.addresses import Address
 from ottla.client.cluster import Node, Partition, Topic
+from ottla.config import BrokerConfig
 from ottla.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsResult,
@@ -145,6 +148,19 @@ def test_folders_that_were_set_aside_for_good_are_named(tmp_path: Path) -> None:
     (finding,) = stray_folders([str(tmp_path / each) for each in ("a", "b", "gone")])
     assert finding.status is Status.WARN and finding.remedy
     assert "t-1.0123456789abcdef-stray" in finding.said and "delete" not in finding.said
+
+
+@pytest.mark.parametrize(("shards", "at"), [(None, "data"), (1, "data/shard.7"), (2, "data/shard.8")])
+def test_strays_are_looked_for_in_the_servers_own_folder_and_in_those_of_its_shards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: int | None, at: str
+) -> None:
+    """The doctor runs anywhere; a relative folder is that of whoever started the server."""
+    (tmp_path / at / "t-1.0123456789abcdef-stray").mkdir(parents=True)
+    config = BrokerConfig.load("node.id=7\nlog.dirs=data\nlisteners=PLAINTEXT://127.0.0.1:9500")
+    server = RunningServer(-1, config, shards, tmp_path)
+    monkeypatch.setattr(host, "running_servers", lambda: [server])
+    found = [each.said for each in host_checks(f"127.0.0.1:{9500 + (shards or 1) - 1}") if each.check == "strays"]
+    assert found == [f"{tmp_path / at}: t-1.0123456789abcdef-stray"]
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,31 @@ def test_a_value_may_begin_with_a_dash_as_in_kafkas_tools(words: list[str]) -> N
     assert args.by_duration == "-PT1H" or args.to_offset == -5
 
 
+@pytest.mark.parametrize(
+    ("noun", "words", "named"),
+    [
+        ("server", ["start", ""], "server.properties"),
+        ("server", ["format", "-t", "x", "-c", ""], "config"),
+        ("topics", ["--list", "--command-config", ""], "command-config"),
+        ("home", ["--copy", ""], "copy"),
+        ("cluster", ["start", "--data="], "data"),
+        ("streams", ["run", ""], "app.py"),
+    ],
+)
+def test_the_empty_name_of_a_file_is_not_the_working_folder(
+    noun: str,
+    words: list[str],
+    named: str,
+    shut_in: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(noun, words) == 1
+    assert f"Cannot parse argument '' of option {named}\nThe name of a file" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_option_is_no_value_of_the_one_before() -> None:
     (parser,) = parsers_of("consumer-groups")
     with pytest.raises(UsageError, match="Option by-duration requires an argument"):

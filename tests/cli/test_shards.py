@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from ottla.base import ConfigError
+from ottla.cli.local import server_process
 from ottla.cli.local.node_process import state_of
+from ottla.cli.local.server_process import RunningServer, stop_servers
 from ottla.cli.local.shard_layout import shards_of
 from ottla.client import BlockingClient
 from ottla.config import BrokerConfig
@@ -162,6 +164,22 @@ def test_shards_stop_where_their_parent_is_killed(tmp_path: Path) -> None:
     while state_of(shard) != "ended" and time.monotonic() < deadline:
         time.sleep(0.05)
     assert state_of(shard) == "ended"
+
+
+def test_a_shard_is_not_stopped_by_itself_and_it_is_said_which_server_has_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    killed: list[int] = []
+    servers = [RunningServer(1, BrokerConfig.load("node.id=71"), 3), RunningServer(2, None)]
+    monkeypatch.setattr(server_process, "running_servers", lambda: servers)
+    monkeypatch.setattr(os, "kill", lambda pid, number: killed.append(pid))
+    assert [stop_servers(["--node-id", str(node_id)]) for node_id in (72, 74, 70)] == [1, 1, 1]
+    assert capsys.readouterr().err.splitlines() == [
+        "No kafka server to stop",
+        "Node 72 is a shard of node 71's server: --node-id 71 stops all of its shards",
+        *["No kafka server to stop"] * 2,
+    ]
+    assert killed == []
 
 
 def test_two_shards_are_a_cluster_of_two_brokers_in_one_rack(tmp_path: Path) -> None:

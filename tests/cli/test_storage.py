@@ -20,6 +20,12 @@ def settings(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("text", ["", "notanid", "../../../etc/passwd", "ü" * 22, "A" * 21, "A" * 23])
+def test_what_is_no_identifier_is_refused_in_our_words(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a UUID: 22 characters of URL-safe base64 are expected"):
+        parse_uuid(text)
+
+
 def test_random_identifiers_are_ones_that_format_takes(run: Run, tmp_path: Path) -> None:
     texts = {run("storage random-uuid").out.strip() for _ in range(20)}
     assert len(texts) == 20

@@ -129,6 +129,8 @@ def test_listener_prefixed_keys_are_known() -> None:
         ("controller.quorum.voters=1-localhost:9", "{id}@{host}:{port}"),
         ("controller.quorum.voters=2@localhost:9", "must contain this controller's own id, 1"),
         ("node.id=1\nbroker.id=2", "broker.id: must be the same as node.id"),
+        ("node.id=", "configuration node.id: Not a number"),
+        ("broker.id=x", "configuration broker.id: Not a number"),
         ("process.roles=broker,zookeeper", "String must be one of: broker, controller"),
         ("log.retention.ms=0", "must be unlimited (-1) or, equal or greater than 1"),
         ("group.consumer.session.timeout.ms=1000", "equal to group.consumer.min.session.timeout.ms, which is 45000"),

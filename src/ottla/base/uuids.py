@@ -33,7 +33,10 @@ def uuid_text(uuid: Uuid) -> str:
 
 def parse_uuid(text: str) -> Uuid:
     """Return the id written as 22 characters of unpadded URL-safe base64; raises ValueError on anything else."""
-    raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    try:
+        raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except ValueError:
+        raw = b""
     if len(raw) != 16 or len(text.rstrip("=")) != 22:
         raise ValueError(f"{text!r} is not a UUID: 22 characters of URL-safe base64 are expected")
     return Uuid(raw)

@@ -24,6 +24,7 @@ __all__ = [
     "check_invalid",
     "check_required",
     "compiled_regex",
+    "count_of",
     "key_values",
     "open_client",
     "output_option",
@@ -36,6 +37,9 @@ __all__ = [
 
 
 LONG_MAX = 2**63 - 1
+PLACES = {"FILE", "FOLDER", "DIR", "PATH", "CSV"}
+PLACE_ENDINGS = (".properties", ".py")
+"""How options that take the name of a file or a folder call it."""
 
 
 class UsageError(Exception):
@@ -97,6 +101,14 @@ class Options(argparse.ArgumentParser):
             self._check_value(action, value)
             return value
         return super()._get_values(action, arg_strings)
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """Return a value; raises UsageError for the empty name of a file or folder, which would be the working folder."""
+        shown = str(action.metavar)
+        if not arg_string and (shown in PLACES or shown.endswith(PLACE_ENDINGS)):
+            name = action.option_strings[-1].lstrip("-") if action.option_strings else shown
+            raise UsageError(f"Cannot parse argument '' of option {name}", "The name of a file or folder is expected.")
+        return super()._get_value(action, arg_string)
 
     def _meant(self, word: str) -> str:
         """Return the sentence that helps somebody whose option does not exist, or nothing."""
@@ -183,6 +195,14 @@ def whole_number(text: str) -> int:
     if not re.fullmatch(r"[+-]?\d{1,40}", text, re.ASCII) or not -LONG_MAX - 1 <= int(text) <= LONG_MAX:
         raise ValueError(text)
     return int(text)
+
+
+def count_of(text: str) -> int:
+    """Parse a whole number that is not negative, for argparse's `type`."""
+    found = whole_number(text)
+    if found < 0:
+        raise ValueError(text)
+    return found
 
 
 def check_required(args: argparse.Namespace, *names: str) -> None:

@@ -346,10 +346,7 @@ class Connection:
             await self._log_in(self._begin_login, self._login_timeout_s)
         except (OSError, WireError, KafkaError) as error:
             self._fail(error if isinstance(error, KafkaError) else network_error(self.address, error))
-        except Exception as error:  # a mechanism may raise anything: who waits for the renewal hears of it
-            self._fail(network_error(self.address, f"the login could not be renewed: {error}"))
-        finally:
-            self._renewal = None
+        self._renewal = None
         posted, self._posted = self._posted, []
         for encode, answer in posted:
             if self._error is None:
@@ -358,9 +355,9 @@ class Connection:
                 answer.set_exception(self._error_now())
 
     def _cannot_renew(self, error: BaseException) -> None:
-        """End the connection: its requests wait for a login that will not be renewed."""
+        """End the connection where a mechanism has raised anything else: what waits for the renewal hears of it."""
         self._renewal = None
-        self._fail(network_error(self.address, f"its login could not be renewed: {error!r}"))
+        self._fail(network_error(self.address, f"the login could not be renewed: {error}"))
         posted, self._posted = self._posted, []
         for _, answer in posted:
             if not answer.done():

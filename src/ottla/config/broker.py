@@ -66,6 +66,7 @@ THROTTLES = frozenset(
     }
 )
 """Keys that Kafka keeps apart: they are told where they are set, and without a default behind them."""
+_ID_KEYS = ("broker.id", "node.id")
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,8 @@ class BrokerConfig:
             looked_up=frozenset(elsewhere),
         )
         try:
+            for name in (each for each in _ID_KEYS if each in given or each in known):
+                BROKER_KEYS[name].parse(static[name])  # the one that was given is named where it is wrong
             config.validate()
         except ConfigError as error:
             raise _without_secret(error, elsewhere) from None
@@ -443,8 +446,8 @@ def _refused(configs: Mapping[str, str], names: list[str], reason: str) -> Confi
 
 def _with_both_ids(static: dict[str, str]) -> dict[str, str]:
     """Let `node.id` and its old name `broker.id` stand for each other where only one is given."""
-    ids = {name: static[name] for name in ("broker.id", "node.id") if name in static}
-    return static | dict.fromkeys(("broker.id", "node.id"), *ids.values()) if len(ids) == 1 else static
+    ids = {name: static[name] for name in _ID_KEYS if name in static}
+    return static | dict.fromkeys(_ID_KEYS, *ids.values()) if len(ids) == 1 else static
 
 
 def _under_home(static: Mapping[str, str], home: str) -> dict[str, str]:

@@ -50,7 +50,7 @@ def main(argv: list[str]) -> int:
     check(args)
     properties = properties_file(args.command_config or args.consumer_config)
     properties |= key_values(args.consumer_property + args.command_property)
-    if args.group:
+    if args.group is not None:
         properties["group.id"] = check_group(args.group, properties.get("group.id"))
     check_reset(args, properties)
     take_properties(args, formatter_properties(args))
@@ -75,7 +75,7 @@ def renderer(args: Namespace) -> Formatter:
 
 def read(args: Namespace, properties: dict[str, str], render: Formatter) -> int:
     """Print as a member of the group, where one is named, or else every partition."""
-    if properties.get("group.id") and args.partition is None:
+    if properties.get("group.id") is not None and args.partition is None:
         properties["bootstrap.servers"] = args.bootstrap_server
         return GroupPrinting(properties, reading(args, properties), render).run()
     with open_client(args.bootstrap_server, properties, "console-consumer") as client:
@@ -175,8 +175,8 @@ def reading(args: Namespace, properties: dict[str, str]) -> Reading:
         topics=() if args.topic is None else (args.topic,),
         pattern=args.include,
         partitions=None if args.partition is None else frozenset([args.partition]),
-        max_messages=args.max_messages,
-        timeout_ms=args.timeout_ms,
+        max_messages=None if args.max_messages in (None, -1) else max(0, args.max_messages),
+        timeout_ms=None if args.timeout_ms is None or args.timeout_ms < 0 else args.timeout_ms,
         skip_message_on_error=args.skip_message_on_error,
     )
 

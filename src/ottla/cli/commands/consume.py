@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ottla.base import ErrorCode, KafkaError
 from ottla.cli.commands.console_consumer import isolation_level
-from ottla.cli.options import Options, UsageError, key_values, open_client, properties_file, whole_number
+from ottla.cli.options import Options, UsageError, count_of, key_values, open_client, properties_file, whole_number
 from ottla.cli.records.formatters import Formatter, json_formatter
 from ottla.cli.records.group_printing import GroupPrinting
 from ottla.cli.records.positions import POSITIONS, Kind, Position, now_ms, parse_position
@@ -66,10 +66,10 @@ def options() -> Options:
     )
     parser.add_argument("--until", metavar="POSITION", help="where to stop, in the same words as --from")
     parser.add_argument("-e", "--exit", action="store_true", help="stop at what is the end now")
-    parser.add_argument("--tail", type=whole_number, metavar="N", help="the last N of each partition, and stop")
+    parser.add_argument("--tail", type=count_of, metavar="N", help="the last N of each partition, and stop")
     parser.add_argument("-g", "--group", metavar="GROUP", help="as a member of this group, whose positions count")
-    parser.add_argument("--timeout-ms", type=whole_number, metavar="MS", help="stop when no record comes for so long")
-    parser.add_argument("-n", "--number", type=whole_number, metavar="N", help="stop after so many records")
+    parser.add_argument("--timeout-ms", type=count_of, metavar="MS", help="stop when no record comes for so long")
+    parser.add_argument("-n", "--number", type=count_of, metavar="N", help="stop after so many records")
     parser.add_argument(
         "-p", "--partition", type=whole_number, action="append", default=[], metavar="N", help="only this; repeatable"
     )

@@ -28,10 +28,9 @@ def host_checks(servers: str) -> list[Finding]:
     servers_here = [server for server in running_servers() if _listens(server, ports)]
     if not servers_here:
         return []  # what serves there is another user's, in a container, or Apache Kafka
-    findings = [_files(server.pid) for server in servers_here]
+    findings = [_files(pid) for server in servers_here for pid in server.processes]
     for server in servers_here:
-        if server.config is not None:
-            findings += stray_folders(server.config.log_dirs)
+        findings += stray_folders(server.data_folders)
     if build_kind() == "compiled":
         return [*findings, ok("build", "the hot modules are compiled")]
     if reason := why_pure():
@@ -43,7 +42,7 @@ def host_checks(servers: str) -> list[Finding]:
 
 def _listens(server: RunningServer, ports: set[int]) -> bool:
     """True for a server that was told one of these ports, or whose configuration cannot be read."""
-    return server.config is None or any(listener.port in ports for listener in server.config.listeners)
+    return server.config is None or not ports.isdisjoint(server.ports)
 
 
 def stray_folders(log_dirs: Iterable[str]) -> list[Finding]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.base import OttlaError
+from ottla.cli.local.shard_folders import shard_folder
 from ottla.cli.options import Options, UsageError, properties_text, warn, whole_number
 
 if TYPE_CHECKING:
@@ -80,6 +81,40 @@ class RunningServer:
 
     pid: int
     config: BrokerConfig | None
+    shards: int | None = None
+    """How many nodes it is, with ids and ports from the configuration's own on; None where it is one without shards."""
+    folder: Path = Path()
+    """Its working folder."""
+
+    @property
+    def ports(self) -> set[int]:
+        """Where it listens; nothing where the configuration cannot be read."""
+        listeners = () if self.config is None else self.config.listeners
+        return {each.port + index for each in listeners for index in range(self.shards or 1)}
+
+    @property
+    def data_folders(self) -> list[str]:
+        """Where its partitions are; nothing where the configuration cannot be read."""
+        if self.config is None:
+            return []
+        folders = [str(self.folder / each) for each in self.config.log_dirs]
+        if self.shards is None:
+            return folders
+        ids = range(self.config.node_id, self.config.node_id + self.shards)
+        return [shard_folder(each, node_id) for node_id in ids for each in folders]
+
+    @property
+    def processes(self) -> list[int]:
+        """The processes that serve: of one with shards its children."""
+        if self.shards is None:
+            return [self.pid]
+        return [int(each) for each in _read(Path(f"/proc/{self.pid}/task/{self.pid}/children")).split()]
+
+    def has_shard(self, node_id: int | None) -> bool:
+        """True where the node is one of several that end with this server only."""
+        if self.config is None or node_id is None:
+            return False
+        return 0 < node_id - self.config.node_id < (self.shards or 1)
 
     def plays(self, *, role: str | None, node_id: int | None) -> bool:
         """True where it is the node, and has the role, that was asked for; None asks for nothing."""
@@ -103,9 +138,12 @@ def stop_servers(argv: list[str]) -> int:
     args = stop_options().parse(argv)
     if args.process_role not in (None, *ROLES):
         raise UsageError(f"--process-role is {' or '.join(ROLES)}, not {args.process_role}")
-    found = [each for each in running_servers() if each.plays(role=args.process_role, node_id=args.node_id)]
+    running = running_servers()
+    found = [each for each in running if each.plays(role=args.process_role, node_id=args.node_id)]
     if not found:
         warn("No kafka server to stop")
+        for first in (each.config.node_id for each in running if each.config and each.has_shard(args.node_id)):
+            warn(f"Node {args.node_id} is a shard of node {first}'s server: --node-id {first} stops all of its shards")
         return 1
     for server in found:
         os.kill(server.pid, signal.SIGTERM)
@@ -133,9 +171,7 @@ def running_servers() -> list[RunningServer]:
         int(folder.name): (folder, args) for folder in folders if (args := _server_arguments_of(folder)) is not None
     }
     return [
-        RunningServer(pid, _config_of(folder, args))
-        for pid, (folder, args) in sorted(found.items())
-        if _parent(folder) not in found
+        _server_of(pid, folder, args) for pid, (folder, args) in sorted(found.items()) if _parent(folder) not in found
     ]
 
 
@@ -184,7 +220,7 @@ def server_arguments(command: list[str]) -> list[str] | None:
     return None
 
 
-def _config_of(folder: Path, argv: list[str]) -> BrokerConfig | None:
+def _server_of(pid: int, folder: Path, argv: list[str]) -> RunningServer:
     """Read a server's configuration as it did itself: its file from its own folder, under its own environment."""
     from ottla.cli.local.server_options import start_options
     from ottla.config import BrokerConfig
@@ -192,8 +228,10 @@ def _config_of(folder: Path, argv: list[str]) -> BrokerConfig | None:
     pairs = (each.partition("=") for each in _read(folder / "environ").decode(errors="replace").split("\0"))
     try:
         args: Namespace = start_options().parse(argv)
-        text = properties_text(str(Path(os.readlink(folder / "cwd")) / args.config)) if args.config else ""
+        own = Path(os.readlink(folder / "cwd"))
+        text = properties_text(str(own / args.config)) if args.config else ""
         environment = {name: value for name, _, value in pairs if name}
-        return BrokerConfig.load(text, environment=environment, overrides=args.override)
+        config = BrokerConfig.load(text, environment=environment, overrides=args.override)
     except (OSError, OttlaError, UsageError):
-        return None
+        return RunningServer(pid, None)
+    return RunningServer(pid, config, args.shards, own)

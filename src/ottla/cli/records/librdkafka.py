@@ -25,6 +25,7 @@ __all__ = [
     "make_producer",
     "patient",
     "producer_settings",
+    "refused_topic",
     "taken",
     "whole_setting",
 ]
@@ -70,7 +71,7 @@ REFUSED_TOPICS = {
     ErrorCode.INVALID_TOPIC_EXCEPTION: "Invalid topics: [{}]",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Not authorized to access topics: [{}]",
 }
-"""Java's words for a topic that cannot be written to."""
+"""Java's words for a topic that can be neither written to nor read."""
 TOPIC_RETRY_SECONDS = 0.1
 TOLD_AFTER_SECONDS = 1.0
 REQUEST_BYTES_MAX = 1 << 20
@@ -89,7 +90,9 @@ def producer_settings(properties: Mapping[str, str]) -> dict[str, Any]:
         if key == "buffer.memory":
             found["queue.buffering.max.kbytes"] = max(1, _number(key, value) // 1024)
         elif key == "batch.size":
-            found[key] = max(1, _number(key, value))
+            found[key] = max(1, _not_negative(key, value))
+        elif key == "linger.ms":
+            found[key] = _not_negative(key, value)
         else:
             _translate(key, value, found)
     _protect(properties, found)
@@ -134,6 +137,13 @@ def _number(key: str, value: str) -> int:
         return int(value)
     except ValueError:
         raise ConfigError(key, value, "Not a number of type INT") from None
+
+
+def _not_negative(key: str, value: str) -> int:
+    found = _number(key, value)
+    if found < 0:
+        raise ConfigError(key, value, "Value must be at least 0")
+    return found
 
 
 def whole_setting(properties: Mapping[str, str], key: str, default: int) -> int:
@@ -259,7 +269,12 @@ def await_topic(properties: Mapping[str, str], topic: str, *, timeout_ms: str, n
                 told = True
             time.sleep(TOPIC_RETRY_SECONDS)
     if error:
-        raise KafkaError(error, REFUSED_TOPICS.get(error, "{}: " + error.name).format(topic))
+        raise KafkaError(error, refused_topic(topic, error) or f"{topic}: {error.name}")
+
+
+def refused_topic(topic: str, error: ErrorCode) -> str | None:
+    """Return what Java's clients say of a topic that waiting does not help; None for other errors."""
+    return REFUSED_TOPICS[error].format(topic) if error in REFUSED_TOPICS else None
 
 
 def patient(properties: Mapping[str, str], timeout_ms: str) -> dict[str, str]:

@@ -176,6 +176,7 @@ class Printing:
         ]
 
     def _partitions(self) -> list[TopicPartition]:
+        from ottla.cli.records.librdkafka import refused_topic
         from ottla.cli.topic_names import matching
 
         if not self._reading.topics:
@@ -187,6 +188,8 @@ class Printing:
             names = [name for name in wanted if name in cluster.topics and not cluster.topics[name].error]
             for name in set(wanted) - set(names) - self._told_missing:
                 self._told_missing.add(name)
+                if name in cluster.topics and (text := refused_topic(name, cluster.topics[name].error)):
+                    raise KafkaError(cluster.topics[name].error, text)
                 said = cluster.topics[name].error.name if name in cluster.topics else "unknown"
                 if self._reading.until is not None:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name} ({said})")
