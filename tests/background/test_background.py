@@ -50,6 +50,25 @@ def test_a_task_that_nobody_holds_is_not_collected() -> None:
     asyncio.run(story())
 
 
+def test_a_task_that_has_ended_runs_no_more_though_nobody_was_told_yet() -> None:
+    async def story() -> None:
+        seen: list[tuple[bool, bool]] = []
+
+        def look() -> None:
+            seen.append((task.done(), task in running()))
+
+        async def ends() -> None:
+            asyncio.get_running_loop().call_soon(look)  # before what is called behind the task's end
+
+        task = supervise(ends(), name="e", serves="t")
+        assert list(running()) == [task]
+        await asyncio.wait([task])
+        await asyncio.sleep(0)
+        assert seen == [(True, False)]
+
+    asyncio.run(story())
+
+
 def test_one_that_is_cancelled_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         told: list[BaseException] = []

@@ -29,7 +29,10 @@ def _held(loop: asyncio.AbstractEventLoop) -> dict[asyncio.Task[Any], str]:
 
 def running(loop: asyncio.AbstractEventLoop | None = None) -> dict[asyncio.Task[Any], str]:
     """Return a loop's supervised tasks that have not ended, each with what it serves."""
-    return dict(_held(loop or asyncio.get_running_loop()))
+    held = _held(loop or asyncio.get_running_loop())
+    return {
+        task: serves for task, serves in held.items() if not task.done()
+    }  # one that has ended is held a step longer
 
 
 def supervise(
