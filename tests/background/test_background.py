@@ -50,6 +50,25 @@ def test_a_task_that_nobody_holds_is_not_collected() -> None:
     asyncio.run(story())
 
 
+def test_a_task_that_has_ended_runs_no_more_though_nobody_was_told_yet() -> None:
+    async def story() -> None:
+        seen: list[tuple[bool, bool]] = []
+
+        def look() -> None:
+            seen.append((task.done(), task in running()))
+
+        async def ends() -> None:
+            asyncio.get_running_loop().call_soon(look)  # before what is called behind the task's end
+
+        task = supervise(ends(), name="e", serves="t")
+        assert list(running()) == [task]
+        await asyncio.wait([task])
+        await asyncio.sleep(0)
+        assert seen == [(True, False)]
+
+    asyncio.run(story())
+
+
 def test_one_that_is_cancelled_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         told: list[BaseException] = []
@@ -134,3 +153,47 @@ def test_a_thread_that_fails_is_told(caplog: pytest.LogCaptureFixture) -> None:
     assert thread.daemon
     assert "watch, which serves the watched, has failed" in caplog.text
     assert failure_counts()["the watched"] >= 1
+
+
+def test_one_that_ends_because_what_it_awaits_is_cancelled_is_a_failure(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        told: list[BaseException] = []
+        shared: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def waits() -> None:
+            await shared
+
+        task = supervise(waits(), name="w", serves="an answer", failed=told.append)
+        await asyncio.sleep(0)
+        shared.cancel()
+        await asyncio.wait([task])
+        await asyncio.sleep(0)
+        assert len(told) == 1
+        assert ended_badly(task)
+
+    asyncio.run(story())
+    assert any("an answer" in each.getMessage() for each in caplog.records)
+
+
+def test_what_restarts_begins_again_though_what_it_awaits_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        begun = 0
+
+        async def begin() -> str:
+            nonlocal begun
+            begun += 1
+            if begun == 1:
+                shared: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                shared.cancel()
+                await shared
+            return "whole"
+
+        assert await restarting(begin, name="r", serves="t") == "whole"
+        assert begun == 2
+        endless = asyncio.ensure_future(restarting(asyncio.Event().wait, name="r", serves="t"))
+        await asyncio.sleep(0)
+        await end(endless)
+        assert endless.cancelled()
+
+    monkeypatch.setattr("ottla.background.tasks.BACKOFF_S", 0.0)
+    asyncio.run(story())

@@ -178,6 +178,25 @@ def test_a_folder_that_a_process_uses_keeps_its_name(tmp_path: Path) -> None:
     assert names(tmp_path) == {"node-1"}
 
 
+@pytest.mark.parametrize("call", ["lock", "exists"])
+def test_two_starts_at_once_rename_a_folder_once_and_neither_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """The second one had found the old name before, and was told of two folders of one shard."""
+    directory(tmp_path / "node-1", 1, "t-0")
+    own, others = getattr(OsDisk, call), [1]
+
+    def late(self: OsDisk, path: str) -> object:
+        if others and others.pop():
+            rename_old_folders(str(tmp_path))
+        return own(self, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OsDisk, call, late)
+        rename_old_folders(str(tmp_path))
+    assert names(tmp_path) == {"shard.1"} and (tmp_path / "shard.1" / "t-0").is_dir()
+
+
 def test_two_folders_of_one_shard_are_told_and_none_is_touched(tmp_path: Path) -> None:
     directory(tmp_path / "node-1", 1, "t-0")
     directory(tmp_path / "shard.1", 1, "t-1")

@@ -18,6 +18,7 @@ from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRes
 from ottla.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from tests.client.scripted import ScriptedBroker, offers, scripted_broker
 from tests.ports import free_port, free_ports
+from tests.waiting import until_async
 
 WORDS = TopicPartition("words", 0)
 HASTY = Limits(connect_s=2, request_s=0.2, call_s=2, unreachable_s=0, unknown_topic_s=0, backoff_s=0.01)
@@ -347,3 +348,35 @@ def test_an_advertised_address_that_nobody_answers_is_named_as_such() -> None:
             assert caught.value.message == said
 
     asyncio.run(run())
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("when", ["while it connects", "while it waits for an answer", "between two tries"])
+def test_a_call_under_way_at_the_close_fails_and_asks_nobody_any_more(when: str) -> None:
+    """It was tried again over a connection that nobody closed, or ended as if its caller had been cancelled."""
+
+    async def main() -> None:
+        refused = when == "between two tries"
+        script: dict[int, Any] = {
+            API_VERSIONS: offers({API_VERSIONS: 4, METADATA: 12, PRODUCE: 12}),
+            PRODUCE: lambda request, version: produced(ErrorCode.NOT_LEADER_OR_FOLLOWER) if refused else None,
+        }
+        limits = Limits(connect_s=5, request_s=5, call_s=20, unreachable_s=20, unknown_topic_s=0, backoff_s=0.3)
+        async with scripted_broker(script) as broker:
+            script[METADATA] = lambda request, version: broker.metadata([1])
+            if when == "while it connects":
+                script[API_VERSIONS] = lambda request, version: None
+            client = Client(at(broker), limits=limits)
+            call = asyncio.ensure_future(client.produce({WORDS: bytes(build_batch([Record(value=b"x")]))}))
+            last = API_VERSIONS if when == "while it connects" else PRODUCE
+            await until_async(lambda: any(key == last for key, _, _ in broker.asked))
+            if refused:
+                await asyncio.sleep(0.05)
+            await client.close()
+            asked = len(broker.asked)
+            await asyncio.wait([call], timeout=20)
+            with pytest.raises(KafkaError):
+                call.result()
+            assert len(broker.asked) == asked
+
+    asyncio.run(main())

@@ -154,6 +154,29 @@ def test_a_turn_ends_once_and_holds_up_its_own_partitions_alone() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.timeout(60)
+def test_who_waits_behind_a_call_that_is_cancelled_still_waits_for_those_before_it() -> None:
+    async def main() -> None:
+        turns = Turns()
+        first, second, third = turns.take([WORDS]), turns.take([WORDS]), turns.take([WORDS])
+        cancelled, waiting = asyncio.ensure_future(second.comes()), asyncio.ensure_future(third.comes())
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        await asyncio.wait([cancelled])
+        second.over()
+        fourth = asyncio.ensure_future(turns.take([WORDS]).comes())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not waiting.done(), "it would leave before the first"
+        first.over()
+        await asyncio.wait_for(waiting, 5)
+        assert not fourth.done()
+        third.over()
+        await asyncio.wait_for(fourth, 5)
+
+    asyncio.run(main())
+
+
 class Exchange:
     """A login of one empty token."""
 
@@ -202,5 +225,46 @@ def test_a_login_that_cannot_be_renewed_for_whatever_reason_ends_the_connection_
             await until_async(lambda: connection.closed)
             with pytest.raises(KafkaError, match="the login could not be renewed: a mistake of the mechanism"):
                 await connection.request(MetadataRequest(topics=[]), VERSION, timeout_s=TIMEOUT_S)
+
+    asyncio.run(main())
+
+
+class Stuck(OnceIn):
+    """Security whose mechanism logs in once, and waits for its token for ever after that."""
+
+    async def begin(self) -> Exchange:
+        self.logins += 1
+        if self.logins > 1:
+            await asyncio.Event().wait()
+        return Exchange()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_renewal_that_waits_for_a_token_for_ever_holds_up_no_request_for_ever(closed: bool) -> None:
+    async def main() -> None:
+        script: dict[int, Any] = {
+            API_VERSIONS: offers({API_VERSIONS: 4, METADATA: 12, HANDSHAKE: 1, AUTHENTICATE: 2}),
+            HANDSHAKE: lambda request, version: SaslHandshakeResponse(mechanisms=["PLAIN"]),
+            AUTHENTICATE: lambda request, version: SaslAuthenticateResponse(session_lifetime_ms=50),
+        }
+        security = Stuck()
+        async with scripted_broker(script) as broker:
+            timeout_s = 3600.0 if closed else 0.5
+            options: dict[str, Any] = {"client_id": "client", "software_version": "1", "timeout_s": timeout_s}
+            network = SecuredNetwork(security)  # type: ignore[arg-type]
+            connection = await Connection.open(network, Address("127.0.0.1", broker.port), **options)
+            await until_async(lambda: security.logins > 1)
+            request = asyncio.ensure_future(
+                connection.request(MetadataRequest(topics=[]), VERSION, timeout_s=TIMEOUT_S)
+            )
+            posted: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
+            connection.post(lambda number: b"", posted)
+            await asyncio.sleep(0)
+            if closed:
+                connection.close()
+            await asyncio.wait([request, posted], timeout=10)
+            assert request.done() and posted.done()
+            assert isinstance(request.exception(), KafkaError) and isinstance(posted.exception(), KafkaError)
 
     asyncio.run(main())

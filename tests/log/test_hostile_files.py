@@ -18,7 +18,9 @@ from ottla.base import Offset, TopicPartition
 from ottla.log import AppendOrigin, Log, LogConfig, LogDir, OsDisk
 from ottla.log.index import TIME_ENTRY
 from ottla.log.os_disk import OsFile
+from ottla.log.transaction_index import TransactionIndex
 from ottla.wire import ControlType, control_type, iter_batch_records, iter_batches
+from tests.log.cleaning import Bench
 from tests.log.records import NOW, batch, marker, values
 
 PARTITION = TopicPartition("t", 0)
@@ -276,6 +278,82 @@ def test_a_segment_that_is_gone_after_a_clean_end_is_told(folders: dict[str, Pat
     path.unlink()
     _, log = open_dir(folder)
     assert any(path.name in each for each in log.notes)
+
+
+def given_back(folder: Path, change: Callable[[Log], object]) -> LogDir:
+    """Have a log changed, and closed cleanly, by one that leaves `derived-sums` as it is, as Apache Kafka does."""
+    path = folder / "t-0" / "derived-sums"
+    stale = path.read_bytes()
+    log_dir, log = open_dir(folder)
+    change(log)
+    log_dir.close(broker_epoch=3)
+    path.write_bytes(stale)
+    return log_dir
+
+
+def test_records_that_another_one_deleted_meanwhile_stay_deleted(folders: dict[str, Path], tmp_path: Path) -> None:
+    """Kafka had the folder, appended and deleted: the log began where Ottla had left it, with all that was deleted."""
+    folder = Path(shutil.copytree(folders["clean"], tmp_path / "data"))
+
+    def change(log: Log) -> None:
+        for at in range(5):
+            log.append(batch([b"more %d" % at]), leader_epoch=9, now_ms=NOW)
+        log.delete_records_before(log.log_end_offset - 1)
+
+    given_back(folder, change)
+    _, log = open_dir(folder)
+    assert log.log_start_offset == log.log_end_offset - 1
+    assert values(log.read(log.log_start_offset, max_bytes=1 << 20, min_one_batch=True))[-1:] == [b"more 4"]
+
+
+def test_a_log_that_another_one_has_compacted_meanwhile_lacks_nothing(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(folders["clean"], tmp_path / "data"))
+
+    def change(log: Log) -> None:
+        log.append(batch([b"more"]), leader_epoch=9, now_ms=NOW)
+        second = log.segments[1].base_offset
+        path = folder / "t-0" / f"{second:020}.log"
+        path.write_bytes(path.read_bytes()[: next(iter_batches(path.read_bytes()))[0].batch_length + 12])
+
+    given_back(folder, change)
+    _, log = open_dir(folder)
+    assert not log.notes
+
+
+def test_a_segment_that_is_cut_while_its_sum_is_made_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flush on its thread and a follower's truncation: the sum was of the one, and counted for the other."""
+    _, log = open_dir(tmp_path)
+    for at in range(40):
+        log.append(batch([b"v" * 50], timestamp=NOW + at), leader_epoch=0, now_ms=NOW)
+    segment = log.segments[0]
+    assert segment.base_offset < log.segments[-1].base_offset
+    content, cuts = TransactionIndex.content, [5]
+
+    def cut_meanwhile(self: TransactionIndex) -> bytes:
+        found = content(self)
+        while cuts:
+            log.truncate_to(cuts.pop())
+        return found
+
+    monkeypatch.setattr(TransactionIndex, "content", cut_meanwhile)
+    assert segment.summed() is None and not cuts
+    assert segment.sum is None
+    found = log.max_timestamp_offset()
+    assert found is not None and (found.timestamp, found.offset) == (NOW + 4, 4)
+
+
+def test_a_log_that_was_compacted_and_flushed_and_nothing_else_lacks_nothing() -> None:
+    """Its end was taken for unchanged, so the next start missed what had been compacted."""
+    bench = Bench()
+    for at in range(6):
+        bench.put(*[(b"k%d" % (at % 2), b"v" * 100)] * 3, roll=True)
+    bench.reopen(crash=False)
+    before = bench.log.size
+    bench.clean()
+    assert bench.log.size < before
+    bench.log.flush()
+    bench.reopen(crash=False)
+    assert not bench.log.notes
 
 
 def test_retention_does_not_believe_a_time_that_no_record_has(folders: dict[str, Path], tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ who fails too, says that it is not well, or begins it again. What its maker awai
 maker's. asyncio holds its tasks weakly; these are held until they end. Shell: asyncio and threads, nothing of Ottla.
 """
 
-from ottla.background.failures import count_failure, ended_badly, failure_counts, note_failure
+from ottla.background.failures import count_failure, ended_badly, failure_counts, note_failure, why_ended
 from ottla.background.tasks import awaited, end, keep_running, restarting, running, supervise
 from ottla.background.threads import supervise_thread
 
@@ -23,4 +23,5 @@ __all__ = [
     "running",
     "supervise",
     "supervise_thread",
+    "why_ended",
 ]

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from ottla.background.failures import note_failure
+from ottla.background.failures import note_failure, why_ended
 
 __all__ = ["awaited", "end", "keep_running", "restarting", "running", "supervise"]
 
@@ -29,7 +29,10 @@ def _held(loop: asyncio.AbstractEventLoop) -> dict[asyncio.Task[Any], str]:
 
 def running(loop: asyncio.AbstractEventLoop | None = None) -> dict[asyncio.Task[Any], str]:
     """Return a loop's supervised tasks that have not ended, each with what it serves."""
-    return dict(_held(loop or asyncio.get_running_loop()))
+    held = _held(loop or asyncio.get_running_loop())
+    return {
+        task: serves for task, serves in held.items() if not task.done()
+    }  # one that has ended is held a step longer
 
 
 def supervise(
@@ -44,7 +47,8 @@ def supervise(
 
     Where it ends by an exception, that is logged with `name` and `serves`, counted (`failure_counts`), and told to its
     owner by `failed`, which has to make it felt: fail what waits for the task, say that it is not well, stop, begin anew.
-    Whoever awaits the task has the exception too. `end` ends it.
+    Whoever awaits the task has the exception too. `end` ends it. That something which it awaited was cancelled is such a
+    failure, too; that it was cancelled itself is none.
     """
     loop = loop or asyncio.get_running_loop()
     name = name or getattr(work, "__qualname__", "a task")
@@ -54,7 +58,7 @@ def supervise(
 
     def ended(done: asyncio.Task[T]) -> None:
         del held[done]
-        error = None if done.cancelled() else done.exception()
+        error = why_ended(done)
         if error is None:
             return
         consequence = "it runs no more" if failed is None else "its owner is told"
@@ -80,7 +84,10 @@ async def restarting(
         began_s = loop.time()
         try:
             return await begin()
-        except Exception as error:  # whatever it is: it is told, and who is served goes on being served
+        except (Exception, asyncio.CancelledError) as error:  # whatever it is is told, and who is served is served on
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+                raise
             if loop.time() - began_s > WELL_S:
                 wait_s = BACKOFF_S
             note_failure(serves, name, error, consequence=f"it begins again in {wait_s:g} s")

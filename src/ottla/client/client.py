@@ -25,7 +25,7 @@ from ottla.client.batches import (
     read_produced,
 )
 from ottla.client.cluster import CONTROLLERS, Cluster, read_controllers, read_metadata
-from ottla.client.connection import Connection
+from ottla.client.connection import Connection, network_error
 from ottla.client.coordinators import Coordinated, coordinator_error, find_request, read_found
 from ottla.client.offsets import ListedOffset, list_offsets_request, lowest_version, read_listed
 from ottla.client.turns import Turns
@@ -94,6 +94,8 @@ class Client:
         self._connections: dict[Address, Connection] = {}
         self._turns = Turns()
         self._opening: dict[Address, asyncio.Task[Connection]] = {}
+        self._closings = 0
+        """A number that is another one after each `close`, by which a call knows that it is over."""
         self._buffer = ReceiveBuffer()
         self._last_reached: Address | None = None
         self._doubted: Address | None = None
@@ -109,7 +111,8 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Close every connection; calls under way fail."""
+        """Close every connection; calls under way fail, and are not tried again."""
+        self._closings += 1
         opening = list(self._opening.values())
         for task in opening:
             task.cancel()
@@ -485,11 +488,12 @@ class Client:
             addresses.remove(self._doubted)
             addresses.append(self._doubted)
         self._doubted = None
+        closings = self._closings
         for address in addresses:
             try:
                 connection = await self._connect(address)
             except KafkaError as error:
-                if error.code is not ErrorCode.NETWORK_EXCEPTION:
+                if error.code is not ErrorCode.NETWORK_EXCEPTION or closings != self._closings:
                     raise
                 failures.append(error.message)
             else:
@@ -506,7 +510,13 @@ class Client:
             task = awaited(self._open(address))
             self._opening[address] = task
             task.add_done_callback(lambda done: self._forget_opening(address, done))
-        return await asyncio.shield(task)  # one caller's cancellation must not fail the others
+        try:
+            return await asyncio.shield(task)  # one caller's cancellation must not fail the others
+        except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            if caller is None or caller.cancelling():
+                raise
+            raise network_error(address, "was left: the client is closed") from None
 
     def _forget_opening(self, address: Address, task: asyncio.Task[Connection]) -> None:
         self._opening.pop(address, None)
@@ -531,17 +541,21 @@ class Client:
         """Repeat an attempt while its error is retriable and patience lasts; then raise the last error."""
         loop = asyncio.get_running_loop()
         started = loop.time()
-        backoff_s = self.limits.backoff_s
+        backoff_s, closings = self.limits.backoff_s, self._closings
         while True:
             try:
                 found = await attempt()
             except KafkaError as error:
-                if not error.retriable or loop.time() + backoff_s > started + self._patience_s(error):
+                is_late = loop.time() + backoff_s > started + self._patience_s(error)
+                if not error.retriable or is_late or closings != self._closings:
                     raise
+                failed = error
             else:
                 self._wrong_in_a_row = 0
                 return found
             await asyncio.sleep(backoff_s)
+            if closings != self._closings:
+                raise failed
             backoff_s = min(2 * backoff_s, self.limits.backoff_max_s)
 
     def _patience_s(self, error: KafkaError) -> float:

@@ -94,6 +94,8 @@ class Connection:
         self._posted: list[tuple[Callable[[int], Buffer], Answering]] = []
         """What was posted meanwhile."""
         self._error: KafkaError | None = None
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done once there is an error, so that nobody waits for a renewal that is of no use any more."""
 
     @classmethod
     async def open(
@@ -251,7 +253,7 @@ class Connection:
         while self._error is None:
             renewal = self._renewal
             if renewal is not None and renewal is not asyncio.current_task():
-                await asyncio.wait((renewal,))
+                await asyncio.wait((renewal, self._ended), return_when=asyncio.FIRST_COMPLETED)
             elif not self._writable.is_set():
                 await self._writable.wait()
             else:
@@ -343,7 +345,8 @@ class Connection:
         """Renew the login; where that fails the connection ends, and the next one says why."""
         assert self._begin_login is not None
         try:
-            await self._log_in(self._begin_login, self._login_timeout_s)
+            async with asyncio.timeout(self._login_timeout_s):  # what asks for a token may wait for anything
+                await self._log_in(self._begin_login, self._login_timeout_s)
         except (OSError, WireError, KafkaError) as error:
             self._fail(error if isinstance(error, KafkaError) else network_error(self.address, error))
         self._renewal = None
@@ -371,12 +374,16 @@ class Connection:
         if self._error is not None:
             return
         self._error = error
+        self._ended.set_result(None)
         self._writable.set()
         if self._renewal_timer is not None:
             self._renewal_timer.cancel()
+        if self._renewal is not None and self._renewal is not asyncio.current_task():
+            self._renewal.cancel()
         if self._frames is not None:
             self._frames.transport.abort()
-        for _, answer in self._waiting:
+        posted, self._posted = self._posted, []
+        for _, answer in (*self._waiting, *posted):
             if not answer.done():
                 answer.set_exception(self._error_now())
         self._waiting.clear()

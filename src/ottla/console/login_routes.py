@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from ottla import __version__
+from ottla.background import awaited, supervise
 from ottla.base import OttlaError
 from ottla.console.clusters import ClusterSettings
 from ottla.console.entry import SESSION_SECONDS_MAX, Entry, Session
@@ -195,12 +196,12 @@ class LoginRoutes:
 
     async def _waited(self, settings: ClusterSettings, logging_in: Coroutine[Any, Any, Login]) -> Login:
         """Return a login; raises what it raises. Where nobody waits for it any more, it is left as soon as it is there."""
-        made = asyncio.get_running_loop().create_task(logging_in)
+        made = awaited(logging_in)
         self._keep(made)
         try:
             return await asyncio.shield(made)
         except asyncio.CancelledError:
-            self._keep(asyncio.get_running_loop().create_task(self._left_unseen(settings, made)))
+            self._keep(supervise(self._left_unseen(settings, made), serves="a login that nobody waits for any more"))
             raise
 
     async def _left_unseen(self, settings: ClusterSettings, made: asyncio.Task[Login]) -> None:

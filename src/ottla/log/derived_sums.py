@@ -9,7 +9,10 @@ A line for each segment or file, and its own CRC-32C at the end; the last one co
 
     segment BASE LOG-BYTES INDEX-BYTES CRC TIMEINDEX-BYTES CRC TXNINDEX-BYTES CRC MAX-TIMESTAMP ITS-OFFSET  CRC
     file NAME BYTES CRC  CRC
-    ends START-OFFSET END-OFFSET  CRC
+    ends START-OFFSET END-OFFSET BASE LOG-BYTES  CRC
+
+`ends` is of a clean end, and tells of the last segment, too: where there is more after it now, somebody else has had the log
+meanwhile, as Apache Kafka, which leaves this file as it is. Then nothing that it says is of this log.
 
 Lines are appended without waiting for the device. One that is torn, or missing, costs a check of another kind. A line of a
 segment that is no more what it was does no harm: a sum that does not fit makes a file be built again.
@@ -24,7 +27,7 @@ from typing import Final, NamedTuple
 from ottla.log.disk import Disk, join
 from ottla.wire import crc32c
 
-__all__ = ["DERIVED_SUMS_FILE", "DerivedSums", "FileSum", "SegmentSum", "read_sums", "sum_of", "sums_lines"]
+__all__ = ["DERIVED_SUMS_FILE", "DerivedSums", "Ends", "FileSum", "SegmentSum", "read_sums", "sum_of", "sums_lines"]
 
 DERIVED_SUMS_FILE: Final = "derived-sums"
 SEGMENT: Final = "segment"
@@ -61,15 +64,35 @@ class SegmentSum(NamedTuple):
         )
 
 
+class Ends(NamedTuple):
+    """Where a log began and ended at a clean end, and its last segment then."""
+
+    start_offset: int
+    end_offset: int
+    last_base: int
+    last_size: int
+    """Bytes of its log."""
+
+
 @dataclass(slots=True)
 class DerivedSums:
-    """What the lines say; `ends` is where the log began and ended at its last clean end, or -1 twice."""
+    """What the lines say; `ends` are those of the last clean end, None where there was none."""
 
     segments: dict[int, SegmentSum] = field(default_factory=dict)
     files: dict[str, FileSum] = field(default_factory=dict)
-    ends: tuple[int, int] = (-1, -1)
+    ends: Ends | None = None
     is_there: bool = False
     """True where there is a file, whatever it holds: Ottla wrote the log."""
+
+    def after_clean_end(self, last_base: int, last_size: int) -> DerivedSums:
+        """Return what still counts after a clean end, of a log whose last segment this is now.
+
+        Nothing where there is more than Ottla left, or where its own last end was not clean: another one wrote it since.
+        """
+        ends = self.ends
+        if ends is not None and (last_base, last_size) <= (ends.last_base, ends.last_size):
+            return self
+        return DerivedSums(is_there=self.is_there)
 
 
 def sum_of(data: bytes) -> FileSum:
@@ -80,13 +103,13 @@ def sum_of(data: bytes) -> FileSum:
 def sums_lines(
     segments: Iterable[SegmentSum],
     files: Iterable[tuple[str, FileSum]] = (),
-    ends: tuple[int, int] | None = None,
+    ends: Ends | None = None,
 ) -> bytes:
     """Return lines to append; they begin with a line's end, since what was written last may be torn."""
     lines = [" ".join([SEGMENT, *map(str, each)]) for each in segments]
     lines += [f"{FILE} {name} {each.size} {each.crc}" for name, each in files]
     if ends is not None:
-        lines.append(f"{ENDS} {ends[0]} {ends[1]}")
+        lines.append(" ".join([ENDS, *map(str, ends)]))
     return b"".join([b"\n%s %d\n" % (line.encode(), crc32c(line.encode())) for line in lines])
 
 
@@ -110,6 +133,6 @@ def _take(found: DerivedSums, words: list[str]) -> None:
         elif kind == FILE:
             found.files[rest[0]] = FileSum(*map(int, rest[1:]))
         elif kind == ENDS:
-            found.ends = (int(rest[0]), int(rest[1]))
+            found.ends = Ends(*map(int, rest))
     except (TypeError, ValueError, IndexError):
         return  # its checksum is right, so another version wrote it; without the line the file is looked into

@@ -30,6 +30,7 @@ class Durability:
         "_flushed",
         "_generation",
         "_is_new",
+        "_is_touched",
         "_marks",
         "_opened_end",
         "_parts",
@@ -76,6 +77,8 @@ class Durability:
         self._was_recovered = was_recovered
         self._opened_end = log_end_offset
         self._is_new = is_new
+        self._is_touched = False
+        """True where a flush has made files durable that are not those of the last clean end."""
         self._marks = FlushMarks()
 
     @property
@@ -138,6 +141,7 @@ class Durability:
         changes = epochs.changes
         segments = tuple(parts.all)
         folder_changed, parts.folder_changed = parts.folder_changed, False
+        self._is_touched |= folder_changed
         truncated, self.truncated = self.truncated, False
         point = self.recovery_point
         mark = segments[-1].newest_mark()
@@ -185,7 +189,7 @@ class Durability:
         return (
             not self._was_recovered
             and epochs.log_end_offset == self._opened_end
-            and not (self._generation or self._parts.folder_changed or self._is_new)
+            and not (self._generation or self._parts.folder_changed or self._is_new or self._is_touched)
             and epochs.changes == epochs.saved
         )
 
@@ -210,7 +214,7 @@ class Durability:
         epochs.pwrite(0, encoded)
         snapshot = self._state.newest_path()
         assert snapshot is not None
-        sums = self._sums.begin_close(encoded, (start, self._epochs.log_end_offset))
+        sums = self._sums.begin_close(encoded, start, self._epochs.log_end_offset)
         self._closing = [epochs, sums, self._disk.open(snapshot), *self._identity_files(topic_id)]
         return [*files, *self._closing]
 

@@ -315,8 +315,8 @@ class Segment:
         self.time_index.cut(cut.time_entries)
         self.transactions.cut(cut.end_offset)
         self.overhangs = True
-        self.sum = None
         self.size = cut.position
+        self.sum = None  # behind the size: a thread that is in `summed` sees the one, or has its sum cleared
         self.max_timestamp, self.max_timestamp_offset = cut.max_timestamp, cut.max_timestamp_offset
         self._recent_offsets = self._recent_positions = None
         self.bytes_since_entry = 0
@@ -557,10 +557,11 @@ class Segment:
     def summed(self) -> SegmentSum | None:
         """Return what the files hold of a sealed segment; None where nobody knows whether that is right.
 
-        Raises CorruptionError where it is wrong, and StorageError. May run on a thread.
+        Raises CorruptionError where it is wrong, and StorageError. May run on a thread: a segment that is cut, or gets other
+        indexes, meanwhile has no sum.
         """
-        known, index, times = self.sum, self.offset_index, self.time_index
-        if known is not None and known.size == self.size:
+        known, index, times, size = self.sum, self.offset_index, self.time_index, self.size
+        if known is not None and known.size == size:
             return known
         if not (index.is_proven and times.is_proven and self.transactions.is_proven):
             return None
@@ -569,8 +570,16 @@ class Segment:
         last = times.last()
         timestamp, offset = (last[0], last[1] + self.base_offset) if last is not None else (-1, -1)
         sums = sum_of(index.content()), sum_of(times.content()), sum_of(self.transactions.content())
-        self.sum = SegmentSum(self.base_offset, self.size, *sums[0], *sums[1], *sums[2], timestamp, offset)
-        return self.sum
+        found = SegmentSum(self.base_offset, size, *sums[0], *sums[1], *sums[2], timestamp, offset)
+        self.sum = found
+        if (self.size, self.offset_index, self.time_index) != (
+            size,
+            index,
+            times,
+        ):  # looked at behind, as it is cleared
+            self.sum = None
+            return None
+        return found
 
     def mend(self) -> bool:
         """Build both indexes again from the batches' headers; False where those do not lead to the segment's end.

@@ -78,7 +78,9 @@ def load_or_recover(
     except CorruptionError:
         if report is not None:
             raise
-    notes = _missing(disk.scan(folder), read_sums(disk, folder))  # before a recovery, which takes the log as it is
+    entries = disk.scan(folder)
+    sums = read_sums(disk, folder).after_clean_end(*_last_segment(entries))
+    notes = _missing(entries, sums)  # before a recovery, which takes the log as it is
     found = load(disk, folder, config, log_start_offset, now_ms, topic_id, recovered=recover_now())
     found.notes = notes
     return found
@@ -100,8 +102,10 @@ def load(
     """
     entries = tidy(disk, folder)
     sums = read_sums(disk, folder) if DERIVED_SUMS_FILE in entries else DerivedSums()
-    if recovered is None and log_start_offset > sums.ends[1] >= 0:  # no log begins behind its end: a wrong checkpoint
-        log_start_offset = sums.ends[0]
+    if recovered is None:
+        sums = sums.after_clean_end(*_last_segment(entries.values()))
+        if sums.ends is not None and log_start_offset > sums.ends.end_offset:  # no log begins there: a wrong checkpoint
+            log_start_offset = sums.ends.start_offset
     segments = load_segments(disk, folder, entries, log_start_offset, now_ms)
     for segment in segments:
         _check_index_files(segment, entries)
@@ -144,6 +148,12 @@ def load(
         recovery=recovered,
         notes=notes,
     )
+
+
+def _last_segment(entries: Iterable[Entry]) -> tuple[int, int]:
+    """Return the base offset of a folder's last segment, and its bytes; -1 and 0 where there is none."""
+    found = [(parsed, each.size) for each in entries if (parsed := base_offset_of(each.name)) is not None]
+    return max(((base, size) for (base, suffix), size in found if suffix == LOG), default=(-1, 0))
 
 
 def _missing(entries: Iterable[Entry], sums: DerivedSums) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from ottla.base import CorruptionError, MissingFileError, NoSpaceError
-from ottla.log.derived_sums import DERIVED_SUMS_FILE, FileSum, SegmentSum, sum_of, sums_lines
+from ottla.log.derived_sums import DERIVED_SUMS_FILE, Ends, FileSum, SegmentSum, sum_of, sums_lines
 from ottla.log.disk import TEMPORARY, Disk, File, join, overwrite
 from ottla.log.leader_epochs import LEADER_EPOCH_FILE
 from ottla.log.names import SNAPSHOT, file_name
@@ -59,12 +59,16 @@ class SumsKeeper:
         self._disk.unlink(join(self._parts.folder, DERIVED_SUMS_FILE))
         self._parts.sums_gone = True
 
-    def begin_close(self, epochs: bytes, ends: tuple[int, int]) -> File:
-        """Write the whole file under another name; it is to be fsynced before `end_close`. Raises StorageError."""
+    def begin_close(self, epochs: bytes, start: int, end: int) -> File:
+        """Write the whole file of a log from `start` to `end` under another name, to be fsynced before `end_close`.
+
+        Raises StorageError.
+        """
         segments = [found for each in self._parts.all if (found := _mended_sum(each)) is not None]
         files = [*_of_snapshots(self._state), (LEADER_EPOCH_FILE, sum_of(epochs))]
+        last = self._parts.all[-1]
         file = self._disk.open(join(self._parts.folder, DERIVED_SUMS_FILE + TEMPORARY), create=True)
-        overwrite(file, sums_lines(segments, files, ends))
+        overwrite(file, sums_lines(segments, files, Ends(start, end, last.base_offset, last.size)))
         return file
 
     def end_close(self) -> None:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ottla.background import ended_badly, supervise
+from ottla.background import supervise, why_ended
 from ottla.base import ErrorCode, KafkaError, NodeId
 from ottla.broker.controller.channel import ControllerChannel
 from ottla.broker.metrics import Metrics
@@ -169,7 +169,7 @@ class IsrKeeper:
         self._asking = None
         if self._timer is None:
             return
-        if ended_badly(done) and done.exception() is not None:  # it is told, and asked again, but not at once
+        if why_ended(done) is not None:  # it is told, and asked again, but not at once
             self._loop.call_later(RETRY_S, self._ask_soon)
         else:
             self._ask_soon()

@@ -100,12 +100,20 @@ def rename_old_folders(folder: str) -> None:
     disk = OsDisk()
     for node_id, old in sorted(_old_in(disk, folder).items()):
         new = shard_folder(folder, node_id)
-        if disk.exists(new):
-            raise StorageError(f"{old} and {new} both hold data of node {node_id}: keep one, and move the other away")
-        lock = disk.lock(f"{old}/{LOCK_FILE}")
+        try:
+            lock = disk.lock(f"{old}/{LOCK_FILE}")
+        except StorageError:
+            if disk.exists(old):
+                raise
+            continue  # another start has renamed it since it was found
         if lock is None:
             raise StorageError(f"{old} is in use by another process: stop that, so that the folder can become {new}")
         try:
+            if node_id not in _old_in(disk, folder):
+                continue  # the same, while its lock was opened
+            if disk.exists(new):
+                said = f"{old} and {new} both hold data of node {node_id}"
+                raise StorageError(f"{said}: keep one, and move the other away")
             disk.rename(old, new)
             disk.fsync_dir(folder)
         finally:

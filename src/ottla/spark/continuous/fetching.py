@@ -188,15 +188,18 @@ class Fetching:
 
     def _take(self, stream: _Stream, fetched: Fetched) -> bool:
         """Put what has come into the queues that asked for it; returns whether one of them has moved."""
-        if (others := _of_another_topic(stream, fetched)) is not None:
-            self._fail(stream, others)
-            return False
+        if others := _of_another_topic(stream, fetched):
+            words = f"{fetched.partition}: the topic was made again, and offset {fetched.offset} is of the one before"
+            self._fail(others, KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, words))
+            return False  # the others are asked for again, from where they are
         if fetched.error:
             error = KafkaError(fetched.error, f"{fetched.partition} at offset {fetched.offset}: {fetched.error.name}")
             if error.retriable or fetched.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 self._back_off(stream, error)
+            elif fetched.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                self._fail(_foremost(stream, fetched), error)
             else:
-                self._fail(stream, error)
+                self._fail(stream.asked, error)
             return False
         is_committed = self._isolation is Isolation.READ_COMMITTED
         end = fetched.last_stable_offset if is_committed else fetched.high_watermark
@@ -207,7 +210,7 @@ class Fetching:
         try:
             decoded = self._decoder.decode(fetched.records, start=fetched.offset, aborted=fetched.aborted)
         except KafkaError as error:  # damaged: the same bytes come again
-            self._fail(stream, error)
+            self._fail(_foremost(stream, fetched), error)
             return False
         self.bytes += len(fetched.records)
         self.records += sum(map(len, decoded.columns))
@@ -220,22 +223,24 @@ class Fetching:
                 moved = True
         return moved
 
-    def _fail(self, stream: _Stream, error: KafkaError) -> None:
-        queues = list(stream.asked)
+    def _fail(self, wanted: Iterable[Queue], error: KafkaError) -> None:
+        queues = list(wanted)
         self.remove(queues)
         for queue in queues:
             self._failed(queue, error)
 
 
-def _of_another_topic(stream: _Stream, fetched: Fetched) -> KafkaError | None:
-    """Return the error of an answer of another topic than that of which the queues' offsets are."""
+def _of_another_topic(stream: _Stream, fetched: Fetched) -> list[Queue]:
+    """Return the queues whose offsets are of another topic than that of which an answer is."""
     if fetched.topic_id == ZERO_UUID:
-        return None
+        return []
     found = fetched.topic_id.hex()
-    if all(each.topic_id in ("", found) for each in stream.asked):
-        return None
-    words = f"{fetched.partition}: the topic was made again, and offset {fetched.offset} is of the one before"
-    return KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, words)
+    return [each for each in stream.asked if each.topic_id not in ("", found)]
+
+
+def _foremost(stream: _Stream, fetched: Fetched) -> list[Queue]:
+    """Return the queues that are where was read: what cannot be read there need not keep others from going on."""
+    return [each for each in stream.asked if each.fetched <= fetched.offset]
 
 
 def _from(columns: Iterable[Columns], offset: int) -> list[Columns]:
