@@ -20,6 +20,7 @@ from ottla.sql.commands import (
     leave_out,
     topic_wish,
 )
+from ottla.sql.lowering import topology_of
 from ottla.sql.tree import expressions as e
 
 STREAM = "CREATE STREAM s (id STRING KEY, v INT) WITH (kafka_topic='t', value_format='JSON', partitions=3);"
@@ -353,6 +354,18 @@ def test_a_replayed_query_keeps_the_keys_that_its_results_have() -> None:
     now = session(f"CREATE STREAM one {HOURS.format(1)}", "CREATE STREAM kept AS SELECT * FROM one PARTITION BY id;")
     assert now.state.catalogue.source("KEPT").window is not None
     assert replayed(now.records) == now.state
+
+
+def test_a_replayed_query_over_a_table_with_headers_keeps_its_states() -> None:
+    texts = (
+        "CREATE TABLE t (id STRING PRIMARY KEY, v INT, h BYTES HEADER('a')) WITH (kafka_topic='t', value_format='JSON');",
+        "CREATE TABLE c AS SELECT v, COUNT(*) AS n FROM t GROUP BY v;",
+    )
+    before = followed(written_before(f"table/`T`/create||{texts[0]}", f"table/`C`/create|CTAS_C_2|{texts[1]}"))
+    now = session(*texts).state
+    stores = [set(topology_of(each.queries["CTAS_C_2"].plan).stores) for each in (before, now)]
+    assert stores[1] - stores[0] == {"KsqlTopic-Reduce-Rows"}
+    assert not stores[0] - stores[1]
 
 
 def test_a_stream_without_a_name_can_still_be_dropped() -> None:

@@ -76,7 +76,9 @@ def _carried_out(statement: s.Statement, command: Command, state: ServerState, n
         case s.InsertInto():
             return _insert(statement, command, state, settings, number)
         case s.DropSource(name=name) if _is_left_out(backticked(name), name in state.catalogue.sources, state):
-            return Applied(state, f"Source {backticked(name)}, which could not be made again, was dropped.")
+            return Applied(
+                state, f"Source {backticked(name)}, which could not be made again, was dropped; its topic is left."
+            )
         case s.DropSource():
             return _drop(statement, state, settings)
         case s.AlterSource(name=name):
