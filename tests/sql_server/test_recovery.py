@@ -64,6 +64,43 @@ def test_a_command_that_cannot_be_carried_out_degrades_the_server_and_stops_nobo
         assert "Command 1 of topic" in sql.said()
 
 
+def test_what_a_server_of_version_0_3_took_goes_on_after_an_upgrade(broker: Server) -> None:
+    """Its topic has statements that are refused now, and one that cannot be run, which was dropped."""
+    from ottla.base import TopicPartition
+    from ottla.client import BlockingClient, NewTopic, batch_of, create_topics
+
+    topic, with_ = "_confluent-ksql-upgraded__command_topic", "WITH (kafka_topic='up', value_format='JSON'"
+    long = "N" * 201
+    taken = (
+        ("stream/`ONE`/create", None, f"CREATE STREAM one (id STRING KEY, v INT) {with_}, window_type='SESSION');"),
+        ("stream/`X`/create", "CSAS_X_1", "CREATE STREAM x AS SELECT nothing FROM one;"),
+        ("stream/`S`/create", None, f'CREATE STREAM s (id STRING KEY, " " INT, v INT) {with_});'),
+        (f"stream/`{long}`/create", None, f"CREATE STREAM {long} (id STRING KEY, v INT) {with_});"),
+        ("stream/`X`/drop", None, "DROP STREAM x;"),
+        ("stream/`MOVED`/create", "CSAS_MOVED_5", "CREATE STREAM moved AS SELECT * FROM one PARTITION BY v;"),
+        ("stream/`OUT`/create", "CSAS_OUT_6", "CREATE STREAM out AS SELECT id, v + 1 AS w FROM s;"),
+    )
+    records: list[tuple[bytes | None, bytes | None]] = []
+    for about, query_id, statement in taken:
+        plan = None if query_id is None else {"queryId": query_id}
+        value = {"statement": statement, "streamsProperties": {"auto.offset.reset": "earliest"}, "plan": plan}
+        records.append((json_text(about).encode(), json_text(value).encode()))
+    with BlockingClient(broker.bootstrap) as client:
+        names = (topic, "up", "MOVED", "OUT")
+        client.run(create_topics(client.client, [NewTopic(name, 1, 1) for name in names]))
+        client.run(client.client.produce({TopicPartition(topic, 0): batch_of(records)}))
+    with running_sql(broker.bootstrap, overrides=("ksql.service.id=upgraded_",)) as sql:
+        assert sql.ask("GET", "/info").body["KsqlServerInfo"]["serverStatus"] == "RUNNING"
+        assert sql.ask("GET", "/healthcheck").status == 200
+        streams, queries = sql.ksql("LIST STREAMS; LIST QUERIES;")
+        assert {each["name"] for each in streams["streams"]} >= {"ONE", "S", long, "MOVED", "OUT"}
+        assert {each["id"] for each in queries["queries"]} == {"CSAS_MOVED_5", "CSAS_OUT_6"}
+        sql.ksql("INSERT INTO s (id, v) VALUES ('a', 4);")
+        sql.wait_rows("SELECT * FROM out;", [["a", 5]])
+        assert "windowed" in sql.refused("CREATE STREAM moved2 AS SELECT * FROM one PARTITION BY v;")[2]
+        assert "cannot be carried out" not in sql.said()
+
+
 def test_servers_of_one_service_share_their_commands(broker: Server) -> None:
     service = ("ksql.service.id=shared_",)
     with (

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
+from ottla.sql import rules
 from ottla.sql.catalogue import Catalogue, Layout, Source
 from ottla.sql.columns import check_columns, check_key_type
 from ottla.sql.errors import SqlError
@@ -58,11 +59,12 @@ def _create(statement: s.CreateSource, catalogue: Catalogue, settings: Mapping[s
     schema = _schema(_inferred(statement, given, catalogue, settings), given)
     layout = layout_of(given, schema, settings)
     check_name(statement.kind, statement.name, known, statement.or_replace or statement.if_not_exists)
-    if statement.or_replace and (statement.read_only or (known is not None and known.read_only)):
+    is_source = statement.read_only or (known is not None and known.read_only)
+    if statement.or_replace and is_source and rules.hold(rules.STRICT):
         kind = statement.kind.lower()
         raise SqlError(f"Cannot add {kind} '{statement.name}': CREATE OR REPLACE is not supported on source {kind}s.")
     check_timestamp(given, schema)
-    if given.window_type is not None and not schema.key:
+    if given.window_type is not None and not schema.key and rules.hold(rules.STRICT):
         raise SqlError("Windowed sources require a key column.")
     if known is not None and statement.if_not_exists:
         return catalogue
@@ -139,7 +141,7 @@ def _name(given: str | None) -> str | None:
 
 def check_name(kind: str, name: str, known: Source | None, allowed: bool) -> None:
     """Raise SqlError where a name is taken, or can be no part of topics' names."""
-    if not 0 < len(name) <= NAME_LENGTH_MAX:
+    if not 0 < len(name) <= NAME_LENGTH_MAX and rules.hold(rules.STRICT):
         raise SqlError(f"A {kind.lower()}'s name has 1 to {NAME_LENGTH_MAX} characters: '{name:.60}' has {len(name)}")
     if known is not None and not allowed:
         raise SqlError(f"Cannot add {kind.lower()} '{name}': A {known.kind.lower()} with the same name already exists")
@@ -242,7 +244,7 @@ def _drop(statement: s.DropSource, catalogue: Catalogue) -> Catalogue:
         raise SqlError(f"Source {statement.name} does not exist.")
     if known.kind != statement.kind:
         raise SqlError(f"Incompatible data source type is {known.kind}, but statement was DROP {statement.kind}")
-    if statement.delete_topic:
+    if statement.delete_topic and rules.hold(rules.STRICT):
         _check_own_topic(known, catalogue)
     return catalogue.without_source(statement.name)
 

@@ -7,10 +7,11 @@ windows the keys are. Plans are values: no closures, so they travel to where the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Literal
 
+from ottla.sql import rules
 from ottla.sql.catalogue import Layout, Source
 from ottla.sql.expressions import Scope
 from ottla.sql.schema import PSEUDO_COLUMNS, WINDOW_BOUNDS, WindowInfo
@@ -355,6 +356,8 @@ class QueryPlan:
     rekeyed: bool = False
     strict_times: bool = False
     """Whether a row whose time cannot be taken from its column ends the query."""
+    keeps_headers: bool = field(default_factory=lambda: rules.hold(rules.STRICT))
+    """Whether tables' rows are kept with their headers; queries of the first rules have no such state, and no headers."""
 
     @property
     def sources(self) -> tuple[Source, ...]:

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from ottla.base import ErrorCode, KafkaError, Offset, OttlaError, TopicPartition
 from ottla.client import LATEST, Client, Isolation, NewTopic, TopicLog, TransactionalProducer, batch_of, create_topics
 from ottla.sql import RegistryAwayError, SqlError
-from ottla.sql.commands import Applied, Command, Decision, ServerState, UnreadableCommandError, apply
+from ottla.sql.commands import Applied, Command, Decision, ServerState, UnreadableCommandError, apply, leave_out
 from ottla.sql_server.schemas import Asking
 from ottla.sql_server.turns import TOO_LARGE
 
@@ -51,7 +51,7 @@ class Written:
 
 
 class CommandTopic:
-    """Follows the topic; `state` is what its commands say, `degraded` why they cannot all be followed."""
+    """Follows the topic; `state` is what its commands say."""
 
     def __init__(
         self,
@@ -68,7 +68,9 @@ class CommandTopic:
         self.state = first
         self.offset = -1
         """Of the last command that was taken in."""
-        self.degraded: str | None = None
+        self._unread: str | None = None
+        """The first record that is no command."""
+        self._is_replayed = False
         self.waiting: str | None = None
         """What the command that is next waits for: the schema registry."""
         self._topic, self._replicas, self._timeout_s = topic, replicas, timeout_s
@@ -83,11 +85,19 @@ class CommandTopic:
         """Make the topic where it is missing, and replay it; raises KafkaError."""
         await self._prepare()
         await self._log.start()
+        self._is_replayed = True
+        for each in self.state.left_out.values():
+            log.error("%s", each.words)
 
     async def close(self) -> None:
         """Stop following."""
         await self._log.close()
         await self._client.close()
+
+    @property
+    def degraded(self) -> str | None:
+        """Why commands cannot all be followed: a record that is none, or one that was left out and counts still."""
+        return self._unread or next((each.words for each in self.state.left_out.values()), None)
 
     @property
     def is_followed(self) -> bool:
@@ -161,12 +171,18 @@ class CommandTopic:
         """Take a record in; one that means nothing here is told of and passed over."""
         try:
             command = Command.read(key, value)
-            applied = await self._carried_out(command, offset)
         except UnreadableCommandError as error:
-            self._degrade(f"Record {offset} of topic {self._topic} is no command: {error}")
+            words = f"Record {offset} of topic {self._topic} is no command: {error}"
+            log.error("%s", words)
+            self._unread = self._unread or words
             return
+        try:
+            applied = await self._carried_out(command, offset)
         except (SqlError, RecursionError) as error:
-            self._degrade(f"Command {offset} of topic {self._topic} cannot be carried out: {error}")
+            words = f"Command {offset} of topic {self._topic} ({command.id}) cannot be carried out: {error}"
+            self.state = leave_out(self.state, command, words)
+            if self._is_replayed:  # later commands of a replay may drop what this one was to make
+                log.error("%s", words)
             return
         self.state, self.offset = applied.state, offset
         self._on_applied(command, applied, offset)
@@ -188,10 +204,6 @@ class CommandTopic:
                 return applied
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, RETRY_S_MAX)
-
-    def _degrade(self, words: str) -> None:
-        log.error("%s", words)
-        self.degraded = self.degraded or words
 
     async def _prepare(self) -> None:
         """Make the topic; raises KafkaError where it cannot be, or has not the one partition of a log."""

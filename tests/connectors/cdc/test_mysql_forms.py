@@ -15,11 +15,11 @@ from ottla.connectors.cdc.mysql.ddl import follow
 from ottla.connectors.cdc.mysql.ddl_words import DdlError
 from ottla.connectors.cdc.mysql.gtids import Executed, GtidFilter, MariaDbGtids, MySqlGtids
 from ottla.connectors.cdc.mysql.history import history_record, history_store, recovered
-from ottla.connectors.cdc.mysql.kinds import SqlKinds, kind_of, shortest_single
+from ottla.connectors.cdc.mysql.kinds import SqlKinds, default_of, kind_of, shortest_single
 from ottla.connectors.cdc.mysql.positions import Position
 from ottla.connectors.cdc.mysql.rows import RowFormat, WireColumn, json_text
 from ottla.connectors.cdc.mysql.settings import BINLOG_DEF
-from ottla.connectors.cdc.mysql.tables import SqlType, Tables
+from ottla.connectors.cdc.mysql.tables import SqlColumn, SqlType, Tables
 
 A, B = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4c9e3dfc-9d25-11e9-8d2e-0242ac1cfd7e"
 
@@ -236,6 +236,15 @@ def test_a_single_prints_as_a_single() -> None:
         assert struct.pack("<f", shortest_single(value)) == struct.pack("<f", value)
     [value] = struct.unpack("<f", struct.pack("<f", 1.1))
     assert shortest_single(value) == 1.1
+
+
+def test_a_default_that_is_no_number_of_its_column_is_none_and_takes_no_time() -> None:
+    for type_ in (SqlType("INT"), SqlType("DECIMAL", 10, 2)):
+        kind = kind_of(type_, SqlKinds())
+        assert [default_of(SqlColumn("a", type_, default=text), kind) for text in ("1e200000000", "1_0", "x")] == [
+            None
+        ] * 3
+        assert default_of(SqlColumn("a", type_, default="12.0"), kind) == 12
 
 
 def test_the_history_is_followed_as_far_as_a_place_and_a_torn_line_is_written_again(tmp_path: Path) -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
+import sqlalchemy as sa
 
-from ottla.connect import ConnectError, Schema, SchemaBuilder, data
+from ottla.connect import ConnectError, DataError, Schema, SchemaBuilder, data
+from ottla.connectors.jdbc.column_types import TypeMapping
+from ottla.connectors.jdbc.dialects import dialect_of
 from tests.connectors.jdbc.conftest import TestDatabase
 from tests.connectors.jdbc.worker import record, sink, source_tasks, values
 
@@ -180,6 +184,20 @@ def test_a_number_that_connect_cannot_say_fails_by_name_and_is_never_rounded(
     (task,) = source_tasks({**postgres.props, "mode": "bulk"})
     with pytest.raises(ConnectError, match=f"Column price .*{said}"):
         task.poll()
+
+
+def test_texts_of_numbers_have_bounds_and_numbers_of_any_length_are_read() -> None:
+    mapping = TypeMapping(dialect_of("sqlite", zone=ZoneInfo("UTC"), quote=True))
+    convert = mapping.column("price", sa.Numeric(38, 2), optional=False).convert
+    assert convert is not None
+    assert convert("1.50") == convert(1.5) == convert(Decimal("1.5")) == Decimal("1.50")
+    for text in ("1e300000", "1e1000000", "1_000", "Infinity"):
+        with pytest.raises(DataError, match=r"Column price .* number"):
+            convert(text)
+    long = Decimal("9" * 130_000)
+    assert convert(long) == long
+    with pytest.raises(DataError, match=r"Column price .*more than 200,000 digits"):
+        convert(Decimal("1e300000"))
 
 
 def test_columns_with_a_collation_of_their_own_are_columns_as_others_are(postgres: TestDatabase) -> None:

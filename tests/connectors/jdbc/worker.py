@@ -43,6 +43,15 @@ class SinkContext:
         self.timeouts.append(ms)
 
 
+class ConnectorContext:
+    """What a connector may ask: nothing is heard of tables, and what fails fails the test."""
+
+    def request_task_reconfiguration(self) -> None: ...
+
+    def raise_error(self, error: BaseException) -> None:
+        raise error
+
+
 def errors(connector: Any, props: Mapping[str, str]) -> dict[str, list[str]]:
     """Return what validation says, by key."""
     return {key: each.errors for key, each in connector.validate(props).items() if each.errors}
@@ -51,7 +60,7 @@ def errors(connector: Any, props: Mapping[str, str]) -> dict[str, list[str]]:
 def source_tasks(props: Mapping[str, str], store: Store | None = None, *, tasks_max: int = 1) -> list[Any]:
     """Return a source's tasks, begun; its configuration must be without fault."""
     connector = JdbcSourceConnector()
-    connector.context = None  # type: ignore[assignment]
+    connector.context = ConnectorContext()
     whole = {"topic.prefix": "", "poll.interval.ms": "0", **props}
     assert errors(connector, whole) == {}
     connector.start(whole)

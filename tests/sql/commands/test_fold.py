@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 
 import pytest
@@ -16,8 +17,10 @@ from ottla.sql.commands import (
     UnreadableCommandError,
     apply,
     decide,
+    leave_out,
     topic_wish,
 )
+from ottla.sql.lowering import topology_of
 from ottla.sql.tree import expressions as e
 
 STREAM = "CREATE STREAM s (id STRING KEY, v INT) WITH (kafka_topic='t', value_format='JSON', partitions=3);"
@@ -269,3 +272,141 @@ def test_a_group_of_many_columns_is_not_compared_with_itself_again_and_again(mon
     monkeypatch.setattr(e.Column, "__eq__", counted)
     found.run(f"CREATE TABLE r AS SELECT {names}, COUNT(*) FROM s GROUP BY {names} EMIT CHANGES;")
     assert compared < 40 * count
+
+
+def written_before(*texts: str) -> list[tuple[bytes, bytes]]:
+    """Commands as version 0.3 wrote them: nothing says under which rules."""
+    found = []
+    for text in texts:
+        about, query_id, statement = text.split("|", 2)
+        value = {"statement": statement, "streamsProperties": {}, "originalProperties": {}, "version": 1}
+        value["plan"] = {"queryId": query_id} if query_id else None
+        found.append((json.dumps(about).encode(), json.dumps(value).encode()))
+    return found
+
+
+def followed(records: Iterable[tuple[bytes, bytes]]) -> ServerState:
+    """The state behind commands, of which some cannot be carried out."""
+    state = ServerState()
+    for key, value in records:
+        command = Command.read(key, value)
+        try:
+            state = apply(state, command).state
+        except SqlError as error:
+            state = leave_out(state, command, str(error))
+    return state
+
+
+LONG = "N" * 201
+HOURS = (
+    "(id STRING KEY, v INT) WITH (kafka_topic='w', value_format='JSON', window_type='TUMBLING', window_size='{} HOUR');"
+)
+TAKEN_BEFORE = (
+    "stream/`S`/create||CREATE STREAM s (id STRING KEY, v INT) WITH (kafka_topic='t', value_format='JSON');",
+    "stream/``/create||CREATE STREAM \"\" (id STRING KEY, \" \" INT) WITH (kafka_topic='t', value_format='JSON');",
+    f"stream/`{LONG}`/create||CREATE STREAM {LONG} (id STRING KEY, v INT) WITH (kafka_topic='t', value_format='JSON');",
+    f"stream/`{LONG}`/insert|INSERTQUERY_6|INSERT INTO {LONG} SELECT * FROM s;",
+    f"stream/`ONE`/create||CREATE STREAM one {HOURS.format(1)}",
+    f"stream/`TWO`/create||CREATE STREAM two {HOURS.format(2)}",
+    "stream/`BARE`/create||CREATE STREAM bare (v INT) WITH (kafka_topic='w', value_format='JSON', "
+    "window_type='SESSION');",
+    "stream/`MOVED`/create|CSAS_MOVED_14|CREATE STREAM moved AS SELECT * FROM one PARTITION BY v;",
+    "stream/`KEPT`/create|CSAS_KEPT_16|CREATE STREAM kept AS SELECT * FROM one PARTITION BY id;",
+    "stream/`JOINED`/create|CSAS_JOINED_18|CREATE STREAM joined AS SELECT one.id, one.v FROM one JOIN two "
+    "WITHIN 1 HOUR ON one.id = two.id;",
+    f"stream/`MANY`/create|CSAS_MANY_20|CREATE STREAM many AS SELECT * FROM s WHERE v < {'1' * 1200}.5;",
+    "table/`R`/create||CREATE SOURCE TABLE r (id STRING PRIMARY KEY) WITH (kafka_topic='r', value_format='JSON');",
+    "table/`R`/create||CREATE OR REPLACE SOURCE TABLE r (id STRING PRIMARY KEY, v INT) "
+    "WITH (kafka_topic='r', value_format='JSON');",
+    "stream/`TOO`/create||CREATE STREAM too (v INT) WITH (kafka_topic='w', value_format='JSON');",
+    "stream/`TOO`/drop||DROP STREAM too DELETE TOPIC;",
+)
+
+
+def test_what_an_earlier_version_took_is_taken_at_a_replay_though_it_is_refused_now() -> None:
+    state = followed(written_before(*TAKEN_BEFORE))
+    assert dict(state.left_out) == {}
+    assert sorted(state.queries) == ["CSAS_JOINED_18", "CSAS_KEPT_16", "CSAS_MANY_20", "CSAS_MOVED_14", "INSERTQUERY_6"]
+    assert set(state.catalogue.sources) == {
+        *("", LONG, "S", "ONE", "TWO", "BARE", "MOVED", "KEPT", "JOINED", "MANY", "R")
+    }
+    assert [column.name for column in state.catalogue.source("R").schema.columns] == ["ID", "V"]
+
+
+def test_what_an_earlier_version_took_is_refused_when_it_is_said_anew() -> None:
+    refused = []
+    found = Session()
+    for text in TAKEN_BEFORE:
+        try:
+            found.run(text.split("|", 2)[2])
+        except SqlError:
+            refused.append(text.split("|", 1)[0])
+    assert refused == [
+        *("stream/``/create", f"stream/`{LONG}`/create", f"stream/`{LONG}`/insert", "stream/`BARE`/create"),
+        *("stream/`MOVED`/create", "stream/`JOINED`/create", "stream/`MANY`/create", "table/`R`/create"),
+        "stream/`TOO`/drop",
+    ]
+
+
+def test_a_replayed_query_keeps_the_keys_that_its_results_have() -> None:
+    before = followed(written_before(*TAKEN_BEFORE))
+    assert before.catalogue.source("KEPT").window is None
+    now = session(f"CREATE STREAM one {HOURS.format(1)}", "CREATE STREAM kept AS SELECT * FROM one PARTITION BY id;")
+    assert now.state.catalogue.source("KEPT").window is not None
+    assert replayed(now.records) == now.state
+
+
+def test_a_replayed_query_over_a_table_with_headers_keeps_its_states() -> None:
+    texts = (
+        "CREATE TABLE t (id STRING PRIMARY KEY, v INT, h BYTES HEADER('a')) WITH (kafka_topic='t', value_format='JSON');",
+        "CREATE TABLE c AS SELECT v, COUNT(*) AS n FROM t GROUP BY v;",
+    )
+    before = followed(written_before(f"table/`T`/create||{texts[0]}", f"table/`C`/create|CTAS_C_2|{texts[1]}"))
+    now = session(*texts).state
+    stores = [set(topology_of(each.queries["CTAS_C_2"].plan).stores) for each in (before, now)]
+    assert stores[1] - stores[0] == {"KsqlTopic-Reduce-Rows"}
+    assert not stores[0] - stores[1]
+
+
+def test_a_stream_without_a_name_can_still_be_dropped() -> None:
+    state = followed(written_before(*TAKEN_BEFORE))
+    statement = parse_statement('DROP STREAM "";')
+    made = decide(statement, 'DROP STREAM "";', state, properties={}, settings={}, number=40)
+    assert made.expected is not None
+    assert "" not in made.expected.state.catalogue.sources
+
+
+FAILS = "stream/`X`/create|CSAS_X_2|CREATE STREAM x AS SELECT nothing FROM s;"
+INSERTS = "stream/`S`/insert|INSERTQUERY_4|INSERT INTO s SELECT nothing FROM s;"
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        ["stream/`X`/drop||DROP STREAM x;"],
+        ["terminate/CSAS_X_2/execute||TERMINATE CSAS_X_2;", "stream/`X`/drop||DROP STREAM IF EXISTS x DELETE TOPIC;"],
+        ["pause/CSAS_X_2/execute||PAUSE CSAS_X_2;", "stream/`X`/create|CSAS_X_9|CREATE STREAM x AS SELECT * FROM s;"],
+        ["stream/`X`/alter||ALTER STREAM x ADD COLUMN u INT;", "stream/`X`/drop||DROP STREAM x;"],
+        [
+            "stream/`Y`/create|CSAS_Y_6|CREATE STREAM y AS SELECT * FROM x;",
+            *("stream/`Y`/drop||DROP STREAM y;", "stream/`X`/drop||DROP STREAM x;"),
+        ],
+        [INSERTS, "terminate/INSERTQUERY_4/execute||TERMINATE INSERTQUERY_4;", "stream/`X`/drop||DROP STREAM x;"],
+        [INSERTS, "terminate/ALL/execute||TERMINATE ALL;", "stream/`X`/drop||DROP STREAM x;"],
+    ],
+)
+def test_a_query_that_cannot_be_made_and_is_ended_later_does_not_count(behind: list[str]) -> None:
+    state = followed(written_before(TAKEN_BEFORE[0], FAILS, *behind))
+    assert dict(state.left_out) == {}
+    assert "S" in state.catalogue.sources
+
+
+def test_a_query_that_cannot_be_made_counts_while_its_stream_is_not_dropped() -> None:
+    state = followed(written_before(TAKEN_BEFORE[0], FAILS, INSERTS, "terminate/CSAS_X_2/execute||TERMINATE CSAS_X_2;"))
+    assert list(state.left_out) == ["`X`", "INSERTQUERY_4"]
+    for text in ("TERMINATE INSERTQUERY_4;", "DROP STREAM IF EXISTS x;"):
+        statement = parse_statement(text)
+        made = decide(statement, text, state, properties={}, settings={}, number=40)
+        assert made.expected is not None
+        state = made.expected.state
+    assert dict(state.left_out) == {}

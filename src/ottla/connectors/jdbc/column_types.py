@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import Context, Decimal
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
+from ottla.base import decimal_of_text
 from ottla.connect import DataError, Schema, SchemaBuilder, Struct, data
 from ottla.connectors.jdbc.dialects import Dialect
 from ottla.connectors.jdbc.far_values import LocalFar, date_of_text, local_of_text, microseconds_of, time_of_text
@@ -22,7 +23,8 @@ UNBOUNDED_SCALE = 38
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INT64_MAX = (1 << 63) - 1
-_EXACT = Context(prec=2000)
+_EXACT = Context(prec=200_000)
+"""More digits than any database's number has; texts of numbers have bounds of their own."""
 
 Convert = Callable[[Any], Any] | None
 
@@ -215,10 +217,13 @@ def _decimal(scale: int) -> Callable[[Any], Decimal]:
     step = Decimal(1).scaleb(-scale)
 
     def convert(value: Any) -> Decimal:
-        exact = value if isinstance(value, Decimal) else Decimal(str(value))
+        exact = value if isinstance(value, Decimal) else decimal_of_text(str(value))
         if not exact.is_finite():
             raise DataError(f"{exact} is no decimal that Connect knows")
-        scaled = exact.quantize(step, context=_EXACT)
+        try:
+            scaled = exact.quantize(step, context=_EXACT)
+        except InvalidOperation:
+            raise DataError(f"{exact:.10e} has more than {_EXACT.prec:,} digits") from None
         if scaled != exact:
             raise DataError(
                 f"{exact} has more than the {scale} digits behind the point that its column was taken to have"
@@ -267,7 +272,7 @@ def literal_default(text: str, type_: TypeEngine[Any], convert: Convert) -> Any:
             case sa.Float():
                 return float(value)
             case sa.Numeric():
-                return None if convert is None else convert(Decimal(value))
+                return None if convert is None else convert(decimal_of_text(value))
             case sa.String() if quoted:
                 return value
     except (ValueError, ArithmeticError, DataError):

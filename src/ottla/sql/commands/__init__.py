@@ -7,11 +7,11 @@ done outside (queries begun and ended, topics deleted). `entities` are the answe
 from __future__ import annotations
 
 from ottla.sql.catalogue import Catalogue, Source
-from ottla.sql.commands.applying import Applied, apply, carry_out
+from ottla.sql.commands.applying import Applied, apply, carry_out, leave_out
 from ottla.sql.commands.command import COMMAND_VERSION, Command, CommandId, UnreadableCommandError
 from ottla.sql.commands.deciding import Decision, TopicWish, decide, is_command, topic_wish
 from ottla.sql.commands.effects import BeginQuery, DeleteTopic, Effect, EndQuery, PauseQuery, ResumeQuery
-from ottla.sql.commands.state import PersistentQuery, ServerState
+from ottla.sql.commands.state import LeftOut, PersistentQuery, ServerState
 from ottla.sql.formats import FORMATS
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "DeleteTopic",
     "Effect",
     "EndQuery",
+    "LeftOut",
     "PauseQuery",
     "PersistentQuery",
     "ResumeQuery",
@@ -37,5 +38,6 @@ __all__ = [
     "carry_out",
     "decide",
     "is_command",
+    "leave_out",
     "topic_wish",
 ]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from ottla.sql import rules
 from ottla.sql.catalogue import Source
 from ottla.sql.commands.command import Command
 from ottla.sql.commands.effects import BeginQuery, DeleteTopic, Effect, EndQuery, PauseQuery, ResumeQuery
 from ottla.sql.commands.replacing import REPLACES, check_replacement
-from ottla.sql.commands.state import PersistentQuery, ServerState
+from ottla.sql.commands.state import LeftOut, PersistentQuery, ServerState
 from ottla.sql.definitions import define
 from ottla.sql.errors import SqlError
 from ottla.sql.parser.texts import parse_statement
@@ -34,13 +35,38 @@ class Applied:
 
 
 def apply(state: ServerState, command: Command) -> Applied:
-    """Take a command in. Raises SqlError for one that means nothing here: it changes nothing then."""
-    statement = parse_statement(command.statement, state.catalogue.types)
-    return carry_out(statement, command, state, NO_NUMBER)
+    """Take a command in, under its rules. Raises SqlError for one that means nothing here: it changes nothing then."""
+    with rules.under(command.rules):
+        statement = parse_statement(command.statement, state.catalogue.types)
+        return carry_out(statement, command, state, NO_NUMBER)
+
+
+_SETTLING = s.CreateSource | s.CreateAs | s.DropSource | s.CreateType | s.DropType
+"""Behind these it does not matter any more what of the same name could not be carried out before."""
+
+
+def leave_out(state: ServerState, command: Command, words: str) -> ServerState:
+    """The state after a command that cannot be carried out, which is told in these words."""
+    return state.leaving_out(_about(command), LeftOut(words, command.query_id))
+
+
+def _about(command: Command) -> str:
+    """What a command is about, as `left_out` knows it: a query's id, else a stream, table or type."""
+    id_ = command.id
+    if id_.action == "insert":
+        return command.query_id or str(id_)
+    return f"type {id_.entity}" if id_.type == "type" else id_.entity
 
 
 def carry_out(statement: s.Statement, command: Command, state: ServerState, number: int) -> Applied:
     """The state after a statement; `number` names a new query, unless the command names it."""
+    found = _carried_out(statement, command, state, number)
+    if isinstance(statement, _SETTLING):
+        return replace(found, state=found.state.without_left_out([_about(command)]))
+    return found
+
+
+def _carried_out(statement: s.Statement, command: Command, state: ServerState, number: int) -> Applied:
     settings = {**command.settings, **state.settings_under(command.properties)}
     match statement:
         case s.CreateSource():
@@ -49,6 +75,10 @@ def carry_out(statement: s.Statement, command: Command, state: ServerState, numb
             return _create_as(statement, command, state, settings, number)
         case s.InsertInto():
             return _insert(statement, command, state, settings, number)
+        case s.DropSource(name=name) if _is_left_out(backticked(name), name in state.catalogue.sources, state):
+            return Applied(
+                state, f"Source {backticked(name)}, which could not be made again, was dropped; its topic is left."
+            )
         case s.DropSource():
             return _drop(statement, state, settings)
         case s.AlterSource(name=name):
@@ -57,6 +87,8 @@ def carry_out(statement: s.Statement, command: Command, state: ServerState, numb
         case s.CreateType(name, type_):
             found = replace(state, catalogue=define(statement, state.catalogue, settings))
             return Applied(found, f"Registered custom type with name '{name}' and SQL type {type_}")
+        case s.DropType(name) if _is_left_out(f"type {name}", name in state.catalogue.types, state):
+            return Applied(state, f"Dropped type '{name}'")
         case s.DropType(name):
             found = replace(state, catalogue=define(statement, state.catalogue, settings))
             return Applied(found, f"Dropped type '{name}'")
@@ -66,6 +98,11 @@ def carry_out(statement: s.Statement, command: Command, state: ServerState, numb
             return Applied(state.with_system(name, value), f"System property {name} was set to {value}.")
         case _:
             raise SqlError(f"{type(statement).__name__} is no command.")
+
+
+def _is_left_out(about: str, is_there: bool, state: ServerState) -> bool:
+    """Whether there is nothing of what a statement ends but the command that could not make it."""
+    return not is_there and state.is_left_out(about)
 
 
 def _create(statement: s.CreateSource, command: Command, state: ServerState, settings: Mapping[str, str]) -> Applied:
@@ -183,10 +220,16 @@ def _refuse_used(source: Source, state: ServerState, own: PersistentQuery | None
 
 
 def _control(action: str, query_id: str | None, state: ServerState) -> Applied:
-    wanted = [state.query(query_id)] if query_id is not None else list(state.queries.values())
+    if query_id is None:
+        wanted = list(state.queries.values())
+    elif query_id in state.queries or query_id not in {each.query_id for each in state.left_out.values()}:
+        wanted = [state.query(query_id)]
+    else:
+        wanted = []  # what was to make it could not be carried out
     if action == "TERMINATE":
         effects = tuple(EndQuery(each) for each in wanted)
-        return Applied(state.without_queries(each.id for each in wanted), "Query terminated.", effects)
+        found = state.without_left_out([query_id] if query_id is not None else _queries_left_out(state))
+        return Applied(found.without_queries(each.id for each in wanted), "Query terminated.", effects)
     is_paused = action == "PAUSE"
     found = state
     done: list[Effect] = []
@@ -195,3 +238,8 @@ def _control(action: str, query_id: str | None, state: ServerState) -> Applied:
             found = found.with_query(replace(each, is_paused=is_paused))
             done.append(PauseQuery(each.id) if is_paused else ResumeQuery(each.id))
     return Applied(found, "Query paused." if is_paused else "Query resumed.", tuple(done))
+
+
+def _queries_left_out(state: ServerState) -> list[str]:
+    """The ids of queries of INSERT INTO that could not be made; those of others are missing with their stream or table."""
+    return [about for about, each in state.left_out.items() if about == each.query_id]

@@ -1,7 +1,8 @@
 """A command as a record of the command topic: its key names what it is about, its value is JSON.
 
 The key is `type/entity/action` as a JSON text; the value has ksqlDB's fields: `statement`, `streamsProperties`,
-`originalProperties`, `plan` (the names that the statement was given) and `version`.
+`originalProperties`, `plan` (the names that the statement was given) and `version`. `rules` are Ottla's own: those that the
+statement was taken under.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from ottla.sql import rules
 from ottla.sql.errors import SqlError
 
 COMMAND_VERSION = 1
@@ -55,6 +57,8 @@ class Command:
     """The server's settings that give a statement its meaning, as they were: a replay must not read today's."""
     query_id: str | None = None
     version: int = COMMAND_VERSION
+    rules: int = rules.LATEST
+    """What the statement was taken under (`ottla.sql.rules`)."""
 
     def key(self) -> bytes:
         """The record's key."""
@@ -68,6 +72,7 @@ class Command:
             "originalProperties": dict(self.settings),
             "plan": None if self.query_id is None else {"queryId": self.query_id},
             "version": self.version,
+            "rules": self.rules,
         }
         return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -84,6 +89,7 @@ class Command:
         version = found.get("version", COMMAND_VERSION)
         if not isinstance(version, int) or version > COMMAND_VERSION:
             raise UnreadableCommandError(f"its version is {version}; this server reads up to {COMMAND_VERSION}")
+        held = found.get("rules", rules.FIRST)
         plan = found.get("plan")
         query_id = plan.get("queryId") if isinstance(plan, dict) else None
         return cls(
@@ -93,6 +99,7 @@ class Command:
             _texts(found.get("originalProperties")),
             query_id if isinstance(query_id, str) else None,
             version,
+            held if isinstance(held, int) else rules.FIRST,
         )
 
 

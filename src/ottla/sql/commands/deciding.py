@@ -114,9 +114,13 @@ def _nothing_to_do(statement: s.Statement, state: ServerState) -> str | None:
                 )
         case s.CreateType(name=name, if_not_exists=True) if name in state.catalogue.types:
             return f"{name} is already registered with type {state.catalogue.types[name]}"
-        case s.DropSource(name=name, if_exists=True) if name not in state.catalogue.sources:
+        case s.DropSource(name=name, if_exists=True) if not (
+            name in state.catalogue.sources or state.is_left_out(backticked(name))
+        ):
             return f"Source {backticked(name)} does not exist."
-        case s.DropType(name=name, if_exists=True) if name not in state.catalogue.types:
+        case s.DropType(name=name, if_exists=True) if not (
+            name in state.catalogue.types or state.is_left_out(f"type {name}")
+        ):
             return f"Type '{name}' does not exist"
     return None
 

@@ -41,6 +41,14 @@ def sources_of(query: q.Query) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A command that could not be carried out: why, and the id of the query that does not run."""
+
+    words: str
+    query_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ServerState:
     """Never changed, only replaced."""
 
@@ -50,6 +58,8 @@ class ServerState:
     """By source, the statement that made it as it is now."""
     system: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """What ALTER SYSTEM has set, which holds for queries that begin afterwards."""
+    left_out: Mapping[str, LeftOut] = field(default_factory=lambda: MappingProxyType({}))
+    """By what it is about, what could not be carried out, and is not dropped, terminated or made again since."""
 
     def query(self, id_: str) -> PersistentQuery:
         """The query of an id; raises SqlError where there is none."""
@@ -87,6 +97,18 @@ class ServerState:
     def with_system(self, name: str, value: str) -> ServerState:
         """The state with a setting of ALTER SYSTEM, behind those before it."""
         return replace(self, system=_with(_without(self.system, (name,)), name, value))
+
+    def is_left_out(self, about: str) -> bool:
+        """Whether a command about a thing could not be carried out, and counts still."""
+        return about in self.left_out
+
+    def leaving_out(self, about: str, found: LeftOut) -> ServerState:
+        """The state with a command that could not be carried out; of several about one thing the first is told."""
+        return self if about in self.left_out else replace(self, left_out=_with(self.left_out, about, found))
+
+    def without_left_out(self, abouts: Iterable[str]) -> ServerState:
+        """The state where nothing of these is missing any more."""
+        return replace(self, left_out=_without(self.left_out, abouts)) if self.left_out else self
 
     def settings_under(self, properties: Mapping[str, str]) -> dict[str, str]:
         """What ALTER SYSTEM has set, and a session's own behind it: of two spellings of one property the last one counts."""

@@ -15,6 +15,7 @@ from typing import Any
 from ottla.sql.errors import SqlError
 from ottla.sql.expressions.casts import INT_BITS, LONG_BITS, wrapped
 from ottla.sql.expressions.decimals import WIDE, rounded
+from ottla.sql.functions.java_order import KEYS
 from ottla.sql.types import (
     BIGINT,
     DOUBLE,
@@ -284,9 +285,10 @@ def _extreme(better: Callable[..., object]) -> Make:
         type_ = types[0]
         if type_ is None or not (is_number(type_) or is_time(type_) or type_.base in ("STRING", "BYTES")):
             return None
+        key = KEYS.get(type_.base)
 
         def add(state: object, value: object) -> object:
-            return value if state is None else state if value is None else better(state, value)
+            return value if state is None else state if value is None else better(state, value, key=key)
 
         return ResolvedAggregate(type_, lambda: None, add, _same, add)
 
@@ -300,11 +302,11 @@ def _top(distinct: bool) -> Make:
             return None
         if len(literals) != 1 or not isinstance(literals[0], int):
             return None
-        most = literals[0]
+        most, key = literals[0], KEYS.get(type_.base)
 
-        def best(values: list[object]) -> list[object]:
-            kept = list(dict.fromkeys(values)) if distinct else values
-            return sorted(kept, reverse=True)[:most]  # type: ignore[type-var]
+        def best(values: list[Any]) -> list[object]:
+            kept = list({key(value) if key else value: value for value in values}.values()) if distinct else values
+            return sorted(kept, key=key, reverse=True)[:most]
 
         def add(state: list[object], value: object) -> list[object]:
             return state if value is None else best([*state, value])
@@ -327,8 +329,11 @@ def _top_rows(types: Sequence[SqlType | None], literals: Sequence[object]) -> Re
     names = ("sort_col", *(f"col{at}" for at in range(len(rest))))
     returns = ArrayType(StructType(tuple(zip(names, (types[0], *rest), strict=True))))
 
+    key = KEYS.get(types[0].base)
+
     def best(rows: list[list[object]]) -> list[list[object]]:
-        return sorted(rows, key=lambda row: row[0], reverse=True)[:most]  # type: ignore[arg-type, return-value]
+        by = (lambda row: row[0]) if key is None else (lambda row: key(row[0]))
+        return sorted(rows, key=by, reverse=True)[:most]
 
     def add(state: list[list[object]], *values: object) -> list[list[object]]:
         return state if values[0] is None else best([*state, list(values)])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ottla.sql.errors import EvaluationError
+from ottla.sql.functions.java_order import key_of
 from ottla.sql.functions.registry import check_size, scalar, weight
 from ottla.sql.java_maps import java_ordered
 
@@ -122,13 +123,15 @@ def _ordered(items: Items) -> list[Any]:
 @scalar("ARRAY_MAX", "ARRAY<T> -> T")
 def array_max(items: Items) -> object:
     """The greatest element; nulls are left out."""
-    return max(_ordered(items), default=None)
+    known = _ordered(items)
+    return max(known, key=key_of(known), default=None)
 
 
 @scalar("ARRAY_MIN", "ARRAY<T> -> T")
 def array_min(items: Items) -> object:
     """The least element; nulls are left out."""
-    return min(_ordered(items), default=None)
+    known = _ordered(items)
+    return min(known, key=key_of(known), default=None)
 
 
 @scalar("ARRAY_SORT", "ARRAY<T> -> ARRAY<T>")
@@ -149,8 +152,9 @@ def array_sort_by(items: Items, order: str) -> Items | None:
 
 def _sorted(items: list[Any], *, reverse: bool) -> list[Any]:
     """The elements in order; of many a piece is sorted at a time, since sorting holds all threads."""
-    pieces = [sorted(items[at : at + PIECE], reverse=reverse) for at in range(0, len(items), PIECE)]
-    return pieces[0] if len(pieces) == 1 else list(heapq.merge(*pieces, reverse=reverse))
+    key = key_of(items)
+    pieces = [sorted(items[at : at + PIECE], key=key, reverse=reverse) for at in range(0, len(items), PIECE)]
+    return pieces[0] if len(pieces) == 1 else list(heapq.merge(*pieces, key=key, reverse=reverse))
 
 
 @scalar("SLICE", "ARRAY<T>, INTEGER, INTEGER -> ARRAY<T>", nulls=True)

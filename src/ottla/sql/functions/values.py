@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from ottla.sql.functions.java_order import key_of
 from ottla.sql.functions.registry import scalar
 from ottla.sql.functions.signatures import ArgumentType
 from ottla.sql.types import DecimalType, SqlType
@@ -48,11 +50,13 @@ def _widest(types: Sequence[ArgumentType]) -> SqlType:
 @scalar("GREATEST", "DECIMAL, DECIMAL… -> DECIMAL", nulls=True, returns=_widest)
 def greatest(*values: object) -> object:
     """The greatest argument; nulls are left out."""
-    return max((value for value in values if value is not None), default=None)  # type: ignore[type-var]
+    known: list[Any] = [value for value in values if value is not None]
+    return max(known, key=key_of(known), default=None)
 
 
 @scalar("LEAST", *_ORDERED, nulls=True)
 @scalar("LEAST", "DECIMAL, DECIMAL… -> DECIMAL", nulls=True, returns=_widest)
 def least(*values: object) -> object:
     """The least argument; nulls are left out."""
-    return min((value for value in values if value is not None), default=None)  # type: ignore[type-var]
+    known: list[Any] = [value for value in values if value is not None]
+    return min(known, key=key_of(known), default=None)

@@ -88,8 +88,9 @@ def _read(node: ReadSource, context: Context, store: str = SOURCE_STORE) -> Rela
     table = context.builder.table(
         source.topic, key_serde=keys, value_serde=values, timestamp_extractor=extractor, materialized=kept
     )
-    with_headers = Materialized(f"{store}-Rows", keys, StateSerde()) if source.schema.headers else None
-    return Relation(node, table=table.process_values(TableRows(node), materialized=with_headers))
+    has_headers = context.plan.keeps_headers
+    with_headers = Materialized(f"{store}-Rows", keys, StateSerde()) if has_headers and source.schema.headers else None
+    return Relation(node, table=table.process_values(TableRows(node, has_headers), materialized=with_headers))
 
 
 @lowers(Where)

@@ -225,17 +225,19 @@ class TableRows:
     """Makes what adds the pseudo columns and those of headers to a table's rows, where it runs."""
 
     reads: ReadSource
+    has_headers: bool = True
+    """False where a row that is not kept would be made again with another record's headers."""
 
     def __call__(self) -> ValueTransformer[Any, Any, Any]:
         """Return a transformer."""
-        return _TableRow(RowReader(self.reads.source).reader())
+        return _TableRow(RowReader(self.reads.source).reader(), self.has_headers)
 
 
 class _TableRow(ValueTransformer[Any, Any, Any]):
     """A table's value becomes a row of all its source's columns."""
 
-    def __init__(self, read: Callable[[Any, Any, int, Any, int, int], Row]) -> None:
-        self._read = read
+    def __init__(self, read: Callable[[Any, Any, int, Any, int, int], Row], has_headers: bool) -> None:
+        self._read, self._has_headers = read, has_headers
 
     def transform(self, key: Any, value: Any) -> Any:
         """Return the row, None for a deletion."""
@@ -244,4 +246,5 @@ class _TableRow(ValueTransformer[Any, Any, Any]):
         found = self.context.record_metadata()
         partition, offset = (found.partition, found.offset) if found is not None else (0, -1)
         context: Any = self.context
-        return self._read(key, value, context.timestamp, context.headers, partition, offset)
+        headers = context.headers if self._has_headers else ()
+        return self._read(key, value, context.timestamp, headers, partition, offset)

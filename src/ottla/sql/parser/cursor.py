@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NoReturn
 
+from ottla.sql import rules
 from ottla.sql.errors import ParseError
 from ottla.sql.lexer import Token, unquoted
 from ottla.sql.words import COMMANDS, KEYWORDS, NAMES_TOO, RESERVED
@@ -112,11 +113,12 @@ class Cursor:
             return token.word not in RESERVED
         return token.kind in ("quoted", "digits", "variable")
 
-    def name(self, *, as_written: bool = False) -> str:
+    def name(self, *, as_written: bool = False, may_be_blank: bool = False) -> str:
         """Read a name: upper case unless it is quoted (or wanted as it is written)."""
         if not self.is_name():
             self._no_name()
-        if self.token.kind == "quoted" and not unquoted(self.token).strip():
+        is_blank = self.token.kind == "quoted" and not unquoted(self.token).strip()
+        if is_blank and not may_be_blank and rules.hold(rules.STRICT):
             self.refuse(f"Syntax Error\nA name may not be empty or blank: {self.token.text}")
         token = self.take()
         if token.kind == "quoted":

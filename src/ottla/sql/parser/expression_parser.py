@@ -7,6 +7,7 @@ import re
 from decimal import Decimal
 
 from ottla.base import NumberError, decimal_of_text
+from ottla.sql import rules
 from ottla.sql.errors import ParseError, SqlError
 from ottla.sql.parser.cursor import Cursor
 from ottla.sql.parser.type_parser import CustomTypes, parse_type
@@ -21,6 +22,8 @@ _JAVA_DECIMAL = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 
 def _decimal(text: str, at: e.Place) -> Decimal:
+    if not rules.hold(rules.STRICT):
+        return Decimal(text)
     try:
         return decimal_of_text(text)
     except NumberError as error:

@@ -191,7 +191,7 @@ class StatementParser:
             return s.DropConnector(cursor.name(), if_exists)
         if what == "TYPE":
             return s.DropType(cursor.name(), if_exists)
-        name = source_name(cursor)
+        name = source_name(cursor, is_known=True)
         return s.DropSource(
             "STREAM" if what == "STREAM" else "TABLE", name, if_exists, cursor.accept("DELETE", "TOPIC")
         )
@@ -248,7 +248,7 @@ class StatementParser:
             return s.Describe("STREAMS", None, cursor.accept("EXTENDED"))
         if cursor.accept("TABLES"):
             return s.Describe("TABLES", None, cursor.accept("EXTENDED"))
-        name = source_name(cursor)
+        name = source_name(cursor, is_known=True)
         return s.Describe("SOURCE", name, cursor.accept("EXTENDED"))
 
     def _explain(self) -> s.Statement:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ottla.sql import rules
 from ottla.sql.errors import SqlError
 from ottla.sql.parser.cursor import Cursor
 from ottla.sql.types import PRIMITIVES, ArrayType, DecimalType, MapType, NamedType, SqlType, StructType
@@ -75,9 +76,10 @@ def _whole(cursor: Cursor, what: str) -> int:
     if cursor.token.kind != "integer":
         cursor.unexpected(("INTEGER_VALUE", "DECIMAL_VALUE", "FLOATING_POINT_VALUE"))
     digits = cursor.take().text.lstrip("0")
-    if len(digits) > INT_DIGITS or (found := int(digits or "0")) > INT_MAX:
+    is_int = len(digits) < INT_DIGITS or (len(digits) == INT_DIGITS and int(digits) <= INT_MAX)
+    if not is_int and rules.hold(rules.STRICT):
         raise SqlError(f"Value must be integer for command: {what}")
-    return sign * found
+    return sign * int(digits or "0")
 
 
 def _named(cursor: Cursor, custom: CustomTypes) -> SqlType:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ottla.sql import rules
 from ottla.sql.catalogue import Catalogue, Source
 from ottla.sql.columns import check_key_type
 from ottla.sql.errors import SqlError
@@ -181,6 +182,9 @@ class _Joining:
                 _refuse_other_key(side, key)
             elif side.window is None:
                 continue
+            elif not rules.hold(rules.STRICT):
+                if side is self.left and keys_move(side.layout, self.right.layout):
+                    raise SqlError(WINDOWED_MOVED + _WINDOWED_FORMATS)
             elif stays.layout.key_format in WITH_SCHEMAS:
                 if side.kind == "TABLE":  # the windows of a stream's keys go along
                     raise SqlError(WINDOWED_MOVED + _WINDOWED_FORMATS)

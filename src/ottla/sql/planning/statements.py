@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ottla.sql import rules
 from ottla.sql.catalogue import Catalogue, Layout, Source
 from ottla.sql.columns import check_key_type
 from ottla.sql.definitions import check_name, check_timestamp, layout_of
@@ -56,7 +57,7 @@ def plan_create_as(statement: s.CreateAs, catalogue: Catalogue, settings: Mappin
     layout = layout_of(given, schema, settings, found.root.layout)
     known = catalogue.sources.get(statement.name)
     check_name(statement.kind, statement.name, known, statement.or_replace)
-    if known is not None:
+    if known is not None and rules.hold(rules.STRICT):
         _check_writable(known)
     check_timestamp(given, schema)
     id_ = f"C{statement.kind[0]}AS_{statement.name}_{number}"
@@ -180,7 +181,9 @@ def _analysed(
         _check_table_key(node, partition_by)
         return _Analysed(root, named, key_columns(root), "key column", rekeyed=False)
     moves = not partition_by or partition_by != key_columns(root)
-    if moves and root.window is not None:
+    if root.window is not None and not rules.hold(rules.STRICT):
+        moves = True  # the result had no windows, whatever it was partitioned by
+    elif root.window is not None and moves:
         raise SqlError(WINDOWED_MOVED)
     return _Analysed(root, named, partition_by, "partitioning expression", rekeyed=moves)
 

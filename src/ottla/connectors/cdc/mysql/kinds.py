@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any, Final
 
-from ottla.base import plain_text
+from ottla.base import decimal_of_text, plain_text, truncated
 from ottla.connect import DataError
 from ottla.connect.data import BYTES as BYTES_SCHEMA
 from ottla.connect.data import (
@@ -285,7 +285,7 @@ def value_of_text(type_: SqlType) -> Callable[[Any], Any]:
         return float
     if name == "DECIMAL":
         step = Decimal((0, (1,), -(type_.scale or 0)))
-        return lambda text: Decimal(text).quantize(step, context=_WIDE)
+        return lambda text: decimal_of_text(text).quantize(step, context=_WIDE)
     if name == "BIT":
         return lambda data: int.from_bytes(data, "big")
     if name in BYTES or name == "POINT" or name in GEOMETRIES:
@@ -313,7 +313,7 @@ def default_of(column: SqlColumn, kind: ColumnKind) -> Any:
         if type_.name == "BIT":
             value: Any = int(text)
         elif type_.name in WHOLE or type_.name == "YEAR":
-            value = int(Decimal(text))
+            value = truncated(decimal_of_text(text))
         elif type_.name in BYTES:
             value = text.encode("latin-1", "replace")
         else:
