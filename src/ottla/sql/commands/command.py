@@ -69,7 +69,7 @@ class Command:
             "plan": None if self.query_id is None else {"queryId": self.query_id},
             "version": self.version,
         }
-        return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
+        return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
     @classmethod
     def read(cls, key: bytes | None, value: bytes | None) -> Command:
