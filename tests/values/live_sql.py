@@ -24,7 +24,8 @@ AWAY = "cannot be asked"
 """Of a Connect that is not there: its own state, and no mistake of the server's."""
 COLUMNS = {
     "A": "BIGINT", "B": "DOUBLE", "C": "DECIMAL(10, 2)", "D": "STRING", "E": "TIMESTAMP", "F": "DATE", "G": "TIME",
-    "H": "INT", "I": "BOOLEAN", "J": "BYTES", "L": "ARRAY<STRING>", "M": "MAP<STRING, BIGINT>", "N": "STRUCT<P BIGINT, Q DATE>",
+    "H": "INT",
+    "I": "BOOLEAN", "J": "BYTES", "L": "ARRAY<STRING>", "M": "MAP<STRING, BIGINT>", "N": "STRUCT<P BIGINT, Q DATE>",
 }  # fmt: skip
 FLAT = {name: type_ for name, type_ in COLUMNS.items() if "<" not in type_}
 STREAMS = {"SJ": ("JSON", COLUMNS), "SD": ("DELIMITED", FLAT), "SK": ("KAFKA", {"D": "STRING"})}
