@@ -20,6 +20,7 @@ from tests.waiting import until
 __all__ = ["Asked", "SqlProcess", "begun_sql", "running_sql", "start_sql"]
 
 READY_SECONDS_MAX = 100.0
+PROGRAM = ("ottla.cli.main", "sql", "server")
 DELIMITED = "application/vnd.ksqlapi.delimited.v1"
 
 
@@ -120,9 +121,10 @@ def start_sql(
     overrides: Sequence[str] = (),
     options: Sequence[str] = (),
     wait: bool = True,
+    program: Sequence[str] = PROGRAM,
 ) -> SqlProcess:
     """Start a server; returns when it has printed `ready`, or has ended, at once where it is not to `wait`."""
-    command = [sys.executable, "-m", "ottla.cli.main", "sql", "server", "--bootstrap-server", bootstrap, *options]
+    command = [sys.executable, "-m", *program, "--bootstrap-server", bootstrap, *options]
     if "--engine" not in options:
         command += ["--engine", "python"]
     listeners = (

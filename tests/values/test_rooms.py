@@ -25,6 +25,18 @@ def test_pages_and_the_command_line_show_every_hostile_record() -> None:
     assert found("tests.values.pages") == []
 
 
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+@pytest.mark.timeout(600)
+def test_exports_of_every_hostile_record_are_files_that_everybody_reads(kind: str) -> None:
+    assert found("tests.values.exports", kind) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_parquet_of_every_hostile_record_is_a_file() -> None:
+    assert found("tests.values.exports", "parquet") == []
+
+
 def cast(spec: str, value: object, schema: object = None) -> object:
     made = of_value(Cast)()
     made.configure({"spec": spec})

@@ -24,8 +24,8 @@ def test_no_query_ends_over_hostile_records() -> None:
 
 
 @pytest.mark.timeout(600)
-def test_no_query_ends_over_hostile_rows_of_delimited() -> None:
-    assert found("tests.values.sql_queries", "DELIMITED") == []
+def test_no_query_ends_over_hostile_rows_of_single_values() -> None:
+    assert found("tests.values.sql_queries", "KAFKA") == []
 
 
 def test_a_whole_number_of_many_digits_is_read_or_refused() -> None:
@@ -51,7 +51,7 @@ def test_a_precision_that_is_no_int_is_refused(digits: str) -> None:
 @pytest.mark.parametrize("name", ["", "x" * 201, "x" * 5000])
 def test_a_name_that_no_topic_could_have_is_refused_when_it_is_said(name: str) -> None:
     for text in (STREAM.replace("STREAM S", f"STREAM `{name}`"), f"{STREAM}CREATE STREAM `{name}` AS SELECT * FROM S;"):
-        with pytest.raises(Refused, match="name has 1 to 200 characters"):
+        with pytest.raises(Refused, match=r"name has 1 to 200 characters|name may not be empty"):
             run_case(text, [])
 
 

@@ -37,6 +37,8 @@ from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 __all__ = ["CLIENT_ID_DEFAULT", "Client", "Limits"]
 
 CLIENT_ID_DEFAULT = "ottla"
+STRING_BYTES_MAX = 32_767
+"""Of a string in a request."""
 T = TypeVar("T")
 Answer = TypeVar("Answer", Fetched, Appended, ListedOffset)
 
@@ -192,9 +194,12 @@ class Client:
     ) -> Cluster:
         """Ask for the cluster with these topics, or with all where none are named; errors stand on the topics.
 
-        The answer also renews what the client itself knows.
+        The answer also renews what the client itself knows. Raises KafkaError (INVALID_TOPIC_EXCEPTION) for a name that
+        cannot even be sent.
         """
         names = None if topics is None else sorted(set(topics))
+        for name in names or ():
+            _check_name(name)
         message = MetadataRequest(
             topics=None if names is None else [MetadataRequestTopic(name=name) for name in names],
             allow_auto_topic_creation=allow_auto_topic_creation,
@@ -570,6 +575,14 @@ class _Unreachable(KafkaError):
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.NETWORK_EXCEPTION, message)
+
+
+def _check_name(name: str) -> None:
+    """Refuse a topic's name that no request can hold; other names are the cluster's to judge."""
+    if len(name.encode(errors="replace")) > STRING_BYTES_MAX:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"A topic's name of {len(name)} characters is too long")
+    if not name.isascii() and name.encode(errors="replace").decode() != name:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"A topic's name holds half a character: {name!a}")
 
 
 def _settled(answer: Fetched | Appended | ListedOffset | None) -> bool:

@@ -16,7 +16,7 @@ from ottla.http.https import asking_context, serving_context
 from ottla.http.instances import LoginsTo, logins_to
 from ottla.http.origins import host_of, is_loopback, is_of_another_page
 from ottla.http.replies import HttpError, Reply, StreamedReply, json_reply, text_reply
-from ottla.http.server import HttpServer, Request, RequestKey, Route, SocketRoute, while_there
+from ottla.http.server import HttpServer, Request, RequestKey, Route, SocketRoute, line_of, while_there
 from ottla.http.sockets import Socket
 from ottla.http.static import static_routes
 
@@ -50,6 +50,7 @@ __all__ = [
     "is_of_another_page",
     "json_reply",
     "known_hosts",
+    "line_of",
     "logins_of_file",
     "logins_to",
     "serving_context",

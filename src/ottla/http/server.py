@@ -335,6 +335,14 @@ class _Opening(web.StreamResponse):
         return socket.response
 
 
+async def line_of(request: Request) -> bytes:
+    """Return a body's next line, nothing at its end; raises ValueError for one that is too long."""
+    try:
+        return await request.content.readline()
+    except HttpProcessingError as error:  # as newer versions of aiohttp say it
+        raise ValueError("A line of the request is too long") from error
+
+
 async def while_there(request: web.Request, answering: Awaitable[T]) -> T:
     """Return what is awaited; it is cancelled, and ConnectionResetError raised, once nobody waits for it any more."""
     loop = asyncio.get_running_loop()

@@ -74,4 +74,4 @@ def _refusal(answer: WebAnswer, who: str) -> str:
 
 def named(name: str) -> str:
     """A name in a path."""
-    return quote(name, safe="")
+    return quote(name, safe="", errors="replace")

@@ -15,7 +15,7 @@ import queue
 import random
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +26,7 @@ from ottla.sql.answers import LostRecord
 from ottla.sql_server.settings import LogSettings, ServerSettings
 from ottla.wire import Record, build_batch
 
-__all__ = ["LogTopic", "ProcessingLog", "drain", "lines_told", "log_of", "stream_text"]
+__all__ = ["LogTopic", "ProcessingLog", "batches", "drain", "lines_told", "log_of", "stream_text"]
 
 log = logging.getLogger(__name__)
 LINES_MAX = 10
@@ -40,6 +40,8 @@ RECORD_BYTES_MAX = 64 << 10
 WAITING_MAX = 1000
 """Records of the topic that wait to be written, in one process."""
 BATCH = 200
+BATCH_BYTES_MAX = 512 << 10
+"""Of values: half of what a topic takes in one batch unless it is configured (`max.message.bytes`)."""
 AWAY_SECONDS = 2.0
 """Between two tries to reach the cluster; what comes meanwhile beyond `WAITING_MAX` is left out."""
 DRAIN_SECONDS = 2.0
@@ -197,13 +199,25 @@ class _Writer:
         self, client: BlockingClient, counts: PartitionCounts, entries: Sequence[Mapping[str, Any]]
     ) -> None:
         number = random.randrange(await counts.count(self._topic.topic))
-        records = [
-            Record(timestamp=Millis(each["time"]), key=None, value=json.dumps(each, ensure_ascii=False).encode())
-            for each in entries
-        ]
         place = TopicPartition(self._topic.topic, number)
-        (appended,) = await client.client.produce({place: build_batch(records)})
-        appended.check()
+        for records in batches(entries):
+            (appended,) = await client.client.produce({place: build_batch(records)})
+            appended.check()
+
+
+def batches(entries: Iterable[Mapping[str, Any]]) -> Iterator[list[Record]]:
+    """Entries as records, as many at once as a topic takes by default; half a character, as in Java, is a question mark."""
+    records: list[Record] = []
+    size = 0
+    for each in entries:
+        value = json.dumps(each, ensure_ascii=False).encode(errors="replace")
+        if records and size + len(value) > BATCH_BYTES_MAX:
+            yield records
+            records, size = [], 0
+        records.append(Record(timestamp=Millis(each["time"]), key=None, value=value))
+        size += len(value)
+    if records:
+        yield records
 
 
 _lines = [0]

@@ -89,6 +89,8 @@ class Statements:
             raise StatementError(BAD_STATEMENT, str(error), text) from error
         except KafkaError as error:
             code = FORBIDDEN_KAFKA if error.code in FORBIDDEN else SERVER_ERROR
+            if error.code is ErrorCode.INVALID_TOPIC_EXCEPTION:
+                code = BAD_STATEMENT
             raise StatementError(code, str(error), text) from error
 
     async def _answer(self, statement: s.Statement, text: str, asked: Asked) -> Entity | None:

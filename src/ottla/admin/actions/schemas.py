@@ -20,7 +20,7 @@ NOT_THERE = 404
 
 
 def _subject(name: str) -> str:
-    return quote(name, safe="")
+    return quote(name, safe="", errors="replace")
 
 
 def _found(registry: Worker, path: str) -> Any | None:

@@ -21,7 +21,7 @@ def _state(reach: Reach, arguments: Arguments) -> ActionPlan:
     if to not in STATES:
         raise AdminError(f"to is one of {', '.join(STATES)}")
     service = reach.streams(place)
-    path = f"/applications/{quote(name, safe='')}"
+    path = f"/applications/{quote(name, safe='', errors='replace')}"
     try:
         found: Any = service.ask("GET", path)
     except RestError as error:

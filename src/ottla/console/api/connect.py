@@ -119,7 +119,7 @@ def root_cause(trace: str) -> str:
 async def _connector(place: Place, request: Request) -> Reply:
     need(place, await place.allowed(), "DESCRIBE")
     worker, name = _worker(place, request), request.match_info["connector"]
-    path = f"/connectors/{quote(name, safe='')}"
+    path = f"/connectors/{quote(name, safe='', errors='replace')}"
     try:
         info, status = await asyncio.gather(_ask(worker, "GET", path), _ask(worker, "GET", f"{path}/status"))
     except RestError as error:
@@ -179,7 +179,7 @@ async def _validate(place: Place, request: Request) -> Reply:
     if not isinstance(plugin, str) or not plugin:
         raise HttpError(400, "connector.class is needed")
     given = {str(key): str(value) for key, value in config.items() if value is not None}
-    path = f"/connector-plugins/{quote(plugin, safe='')}/config/validate"
+    path = f"/connector-plugins/{quote(plugin, safe='', errors='replace')}/config/validate"
     found = await _ask(_worker(place, request), "PUT", path, given)
     fields = [
         {

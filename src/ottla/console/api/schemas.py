@@ -95,16 +95,16 @@ async def _subjects(place: Place, request: Request) -> Reply:
 async def _subject(place: Place, request: Request) -> Reply:
     need(place, await place.allowed(), "DESCRIBE")
     registry, name = _registry(place), request.match_info["subject"]
-    path = f"/subjects/{quote(name, safe='')}"
+    path = f"/subjects/{quote(name, safe='', errors='replace')}"
     numbers = await _or_none(registry, f"{path}/versions")
     if numbers is None:
         raise HttpError(404, f"There is no subject {name}")
     shown = sorted(numbers, reverse=True)[:VERSIONS_MAX]
     versions = await asyncio.gather(*(_or_none(registry, f"{path}/versions/{each}") for each in shown))
     own, level, mode, referring = await asyncio.gather(
-        _or_none(registry, f"/config/{quote(name, safe='')}"),
-        _or_none(registry, f"/config/{quote(name, safe='')}?defaultToGlobal=true"),
-        _or_none(registry, f"/mode/{quote(name, safe='')}?defaultToGlobal=true"),
+        _or_none(registry, f"/config/{quote(name, safe='', errors='replace')}"),
+        _or_none(registry, f"/config/{quote(name, safe='', errors='replace')}?defaultToGlobal=true"),
+        _or_none(registry, f"/mode/{quote(name, safe='', errors='replace')}?defaultToGlobal=true"),
         _or_none(registry, f"{path}/versions/latest/referencedby"),
     )
     return await _answer(

@@ -100,7 +100,7 @@ def _row(found: Mapping[str, Any]) -> dict[str, object]:
 
 async def _paths(worker: Worker, name: str) -> tuple[str, str, Any]:
     """Return where an application's status and what is below it are asked, and its status."""
-    base = f"/applications/{quote(name, safe='')}"
+    base = f"/applications/{quote(name, safe='', errors='replace')}"
     try:
         return base, base, await _ask(worker, base)
     except RestError as error:
@@ -157,7 +157,7 @@ async def _store(place: Place, request: Request) -> Reply:
                 raise HttpError(403, f"{each} is masked here, and with it the store", error_code=40302)
     asked = {name: request.query[name] for name in LOOKUPS if request.query.get(name)}
     query = urlencode(asked if "key" in asked else {**asked, "limit": ENTRIES_MAX})
-    path = f"{base}/stores/{quote(store, safe='')}?{query}"
+    path = f"{base}/stores/{quote(store, safe='', errors='replace')}?{query}"
     try:
         found = await asyncio.to_thread(worker.ask, "GET", path, None, take=(404,))
     except RestError as error:

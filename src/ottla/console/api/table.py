@@ -501,7 +501,7 @@ async def _placed(place: Place, request: ScanRequest, start: str, at: int) -> Sc
 async def _lines(frames: AsyncGenerator[Frame, None]) -> AsyncGenerator[bytes, None]:
     try:
         async for frame in frames:
-            yield json.dumps(frame, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+            yield json.dumps(frame, ensure_ascii=False, separators=(",", ":")).encode(errors="replace") + b"\n"
     except OttlaError as error:
         yield json.dumps({"type": "error", "message": str(error)}).encode() + b"\n"
 

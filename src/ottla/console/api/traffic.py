@@ -46,7 +46,9 @@ def _told(name: str, worker: Worker) -> list[Connector]:
     try:
         listed = worker.ask("GET", "/connectors?expand=info")
         for connector, each in list(listed.items())[:CONNECTORS_MAX]:
-            topics: Any = worker.ask("GET", f"/connectors/{quote(connector, safe='')}/topics", take=(403, 404))
+            topics: Any = worker.ask(
+                "GET", f"/connectors/{quote(connector, safe='', errors='replace')}/topics", take=(403, 404)
+            )
             used = (topics.get(connector) or {}).get("topics") or ()
             kind = str((each.get("info") or {}).get("type") or "source")
             found.append(Connector(connector, name, kind, tuple(map(str, used))))

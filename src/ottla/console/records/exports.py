@@ -111,7 +111,7 @@ async def _parquet(frames: AsyncGenerator[Frame, None]) -> AsyncGenerator[bytes,
     if kept:
         yield write()
     if incomplete:
-        writer.add_key_value_metadata({"ottla.incomplete": incomplete})
+        writer.add_key_value_metadata({"ottla.incomplete": _whole(incomplete) or ""})
     writer.close()
     yield sink.taken()
 
@@ -152,9 +152,21 @@ def _json(row: dict[str, Any]) -> bytes:
 
 
 def _part(part: dict[str, Any]) -> str:
-    if part["decoder"] in ("json", *BINARY) and not part["cut"] and "\n" not in part["text"]:
+    if part["decoder"] in ("json", *BINARY) and not part["cut"] and "\n" not in part["text"] and _is_json(part["text"]):
         return str(part["text"])
     return json.dumps(_text(part), ensure_ascii=False)
+
+
+def _is_json(text: str) -> bool:
+    """Whether a text that Python's decoder takes is JSON to everybody: numbers that are none are words of Python's own."""
+    if "NaN" not in text and "Infinity" not in text:
+        return True
+    words: list[str] = []
+    try:
+        json.loads(text, parse_constant=words.append, parse_int=str)
+    except (ValueError, RecursionError):
+        return False
+    return not words
 
 
 def _csv(row: dict[str, Any]) -> bytes:

@@ -18,25 +18,25 @@ class Wildcards:
         """Raises PatternError where the last character escapes nothing, and for a pattern that is too long."""
         parts: list[str] = []
         escaped = False
-        self._pieces: list[str] | None = [""]
-        """What stands between signs for any characters; None where there are signs for a single one."""
+        pieces: list[list[str]] = [[]]
+        has_single = False
         for each in pattern:
             if escaped or each not in ("%", "_", escape):
                 parts.append(f"\\{each}" if each in _SPECIAL else each)
-                if self._pieces is not None:
-                    self._pieces[-1] += each
+                pieces[-1].append(each)
                 escaped = False
             elif each == escape:
                 escaped = True
             elif each == "%":
                 parts.append(".*")
-                if self._pieces is not None:
-                    self._pieces.append("")
+                pieces.append([])
             else:
                 parts.append(".")
-                self._pieces = None
+                has_single = True
         if escaped:
             raise PatternError("The pattern must not end with the escape character")
+        self._pieces = None if has_single else ["".join(each) for each in pieces]
+        """What stands between signs for any characters; None where there are signs for a single one."""
         self._in_line = in_line
         self._pattern: JavaPattern = compile_java(("" if in_line else "(?s)") + "".join(parts))
 

@@ -49,7 +49,7 @@ def _parsed(name: str, type_: SqlType, value: object) -> object:
     """A value of JSON as a column's."""
     try:
         column = SqlColumn(name, type_, "value")
-        row = json_codec([column], wrapped=True).decode(compact_text({name: value}).encode())
+        row = json_codec([column], wrapped=True).decode(compact_text({name: value}).encode(errors="replace"))
     except FormatError as error:
         raise SqlError(
             f"Can't coerce a field of type {json.dumps(type(value).__name__)} into {type_}: {error}"

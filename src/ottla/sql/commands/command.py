@@ -74,7 +74,7 @@ class Command:
             "version": self.version,
             "rules": self.rules,
         }
-        return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
+        return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
     @classmethod
     def read(cls, key: bytes | None, value: bytes | None) -> Command:

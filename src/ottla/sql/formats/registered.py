@@ -175,6 +175,9 @@ class _Side:
         except FormatError:
             raise
         except _FAILURES as error:
+            whole = tuple(map(_whole, values))
+            if whole != values:
+                return self.encode(whole)
             raise FormatError(f"Error serializing message to topic: {error}") from None
 
     def decode(self, data: bytes | None) -> Values | None:
@@ -229,6 +232,18 @@ class _Side:
             raise FormatError(f"Cannot deserialize type {kind} as type struct for path: ")
         read = connected.struct_reader([(column.name, column.type) for column in self.columns], schema)
         return lambda value: None if value is None else tuple(cast(dict[str, Any], read(value)).values())
+
+
+def _whole(value: object) -> Any:
+    """A value as Java writes it: half a character, which has no UTF-8, is a question mark."""
+    match value:
+        case str():
+            return value.encode(errors="replace").decode()
+        case list():
+            return [_whole(each) for each in value]
+        case dict():
+            return {_whole(key): _whole(each) for key, each in value.items()}
+    return value
 
 
 def _json_codec(side: _Side) -> Codec:

@@ -15,6 +15,7 @@ __all__ = ["StatementBody", "json_object", "statement_body"]
 
 
 _DECODER = ExactDecoder()
+SEQUENCE_END = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,8 @@ def statement_body(data: bytes, name: str, properties: str) -> StatementBody:
     if not isinstance(text, str) or not text.strip():
         raise StatementError(BAD_REQUEST, f'The request has no statement: {{"{name}": "…;"}}')
     sequence = found.get("commandSequenceNumber")
-    if sequence is not None and not isinstance(sequence, int):
-        raise StatementError(BAD_REQUEST, "commandSequenceNumber has to be a whole number")
+    if sequence is not None and (type(sequence) is not int or not -SEQUENCE_END <= sequence < SEQUENCE_END):
+        raise StatementError(BAD_REQUEST, "commandSequenceNumber has to be a whole number of 64 bits")
     given = found.get(properties, found.get("properties", found.get("streamsProperties")))
     session = _texts(given, properties)
     try:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ottla.base import OttlaError
-from ottla.http import Request, StreamedReply
+from ottla.http import Request, StreamedReply, line_of
 from ottla.sql import SqlError
 from ottla.sql.answers import inserted_fields
 from ottla.sql_server.errors import BAD_REQUEST, BAD_STATEMENT, SERVER_ERROR, StatementError
@@ -77,7 +77,7 @@ def _failure(sequence: int, code: int, message: str) -> dict[str, Any]:
 async def _line(request: Request) -> bytes:
     """The next line of the body, nothing at its end; raises StatementError for one that is too long."""
     try:
-        line = await request.content.readline()
+        line = await line_of(request)
     except ValueError:
         raise StatementError(BAD_REQUEST, "A line of the request is too long") from None
     if len(line) > LINE_BYTES_MAX:

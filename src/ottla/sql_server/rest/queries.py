@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from ottla.base import OttlaError
+from ottla.base import ErrorCode, KafkaError, OttlaError
 from ottla.http import Reply, Request, StreamedReply, while_there
 from ottla.sql import SqlError, StatementText, split_statements
 from ottla.sql.answers import ProtobufWriter, RowWriter
@@ -338,7 +338,7 @@ def _read(text: StatementText, body: StatementBody, types: Mapping[str, SqlType]
 
 
 async def _written(begun: Begun, form: Form, writer: Writer, turns: Turns) -> AsyncGenerator[bytes, None]:
-    rows = begun.rows
+    rows, start = begun.rows, form.begin(begun.header)
 
     async def written(batch: list[Row]) -> str:
         if len(batch) <= AT_ONCE:
@@ -347,13 +347,15 @@ async def _written(begun: Begun, form: Form, writer: Writer, turns: Turns) -> As
 
     try:
         try:
-            yield utf8(form.begin(begun.header) + await written(begun.first or []))
+            first = await written(begun.first or [])
+            yield utf8(start + first)
+            start = ""
             async for batch in rows:
                 if batch:
                     yield utf8(await written(batch))
             end = form.end(begun.message())
         except OttlaError as error:
-            end = form.failure(failure_of(error))
+            end = start + form.failure(failure_of(error))
         if end:
             yield utf8(end)
     finally:
@@ -381,6 +383,10 @@ def _told(text: str) -> Iterator[None]:
     try:
         yield
     except SqlError as error:
+        raise StatementError(BAD_STATEMENT, str(error), text) from error
+    except KafkaError as error:
+        if error.code is not ErrorCode.INVALID_TOPIC_EXCEPTION:
+            raise
         raise StatementError(BAD_STATEMENT, str(error), text) from error
     except StatementError as error:
         error.statement = error.statement or text

@@ -59,7 +59,7 @@ class SocketQueries:
     async def _messages(self, asked: str) -> AsyncGenerator[str, None]:
         if not asked or len(asked) > REQUEST_BYTES_MAX:
             raise StatementError(BAD_REQUEST, 'The address has no query, or too long a one: ?request={"ksql": "…;"}')
-        body = statement_body(asked.encode(), "ksql", "streamsProperties")
+        body = statement_body(asked.encode(errors="replace"), "ksql", "streamsProperties")
         statement, text = await self._queries.parsed(body)
         if isinstance(statement, s.PrintTopic):
             lines = await self._queries.printed(statement, text)

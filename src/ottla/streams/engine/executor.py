@@ -335,8 +335,10 @@ class Executor:
             "partition": str(record.partition),
             "offset": str(record.offset),
         }
-        headers = tuple((f"__streams.errors.{name}", text.encode()) for name, text in said.items())
-        key, value = (part if isinstance(part, bytes | None) else repr(part).encode() for part in record[:2])
+        headers = tuple((f"__streams.errors.{name}", text.encode(errors="replace")) for name, text in said.items())
+        key, value = (
+            part if isinstance(part, bytes | None) else repr(part).encode(errors="replace") for part in record[:2]
+        )
         self._task.outputs.append(Output("", topic, key, value, record.timestamp, (*record.headers, *headers)))
 
     # -- time and the end of a batch

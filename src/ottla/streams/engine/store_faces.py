@@ -8,6 +8,7 @@ from typing import Any
 from ottla.streams.engine.stores import AnyStore, KeyValueStore
 from ottla.streams.engine.versioned import VersionedStore
 from ottla.streams.engine.window_stores import MAX_TIME, SessionStore, WindowStore
+from ottla.streams.errors import SerializationError
 from ottla.streams.processor_api import ValueAndTimestamp
 from ottla.streams.windows import Windowed
 
@@ -15,6 +16,20 @@ __all__ = ["KeyValueFace", "SessionFace", "VersionedFace", "WindowFace", "face_o
 
 Clock = Callable[[], int]
 """The timestamp of the record that is processed."""
+
+
+def _key(store: str, key: Any) -> Any:
+    """A key as it was given; raises SerializationError for none, which no store keeps."""
+    if key is None:
+        raise SerializationError(f"store {store}: a key cannot be null")
+    return key
+
+
+def _time(store: str, time_ms: int) -> int:
+    """A time as it was given; raises SerializationError for one that a changelog's 64 bits do not hold."""
+    if not -MAX_TIME - 1 <= time_ms <= MAX_TIME:
+        raise SerializationError(f"store {store}: a time is beyond the 64 bits of Kafka's")
+    return time_ms
 
 
 class KeyValueFace:
@@ -31,15 +46,15 @@ class KeyValueFace:
 
     def get(self, key: Any) -> Any:
         """Return a key's value, or None."""
-        found = self._store.get(key)
+        found = self._store.get(_key(self.name, key))
         return None if found is None else self._given(*found)
 
     def put(self, key: Any, value: Any) -> None:
         """Set a key's value; None deletes it."""
         if self._timestamped and value is not None:
-            self._store.put(key, value[0], value[1])
+            self._store.put(_key(self.name, key), value[0], _time(self.name, value[1]))
         else:
-            self._store.put(key, value, self._now())
+            self._store.put(_key(self.name, key), value, self._now())
 
     def put_if_absent(self, key: Any, value: Any) -> Any:
         """Set a key's value if it has none; return what it had."""
@@ -114,8 +129,9 @@ class WindowFace:
 
     def put(self, key: Any, value: Any, window_start_ms: int) -> None:
         """Set what a key has in the window that starts then; None deletes it."""
+        key, window_start_ms = _key(self.name, key), _time(self.name, window_start_ms)
         if self._timestamped and value is not None:
-            self._store.put(key, value[0], window_start_ms, timestamp=value[1])
+            self._store.put(key, value[0], window_start_ms, timestamp=_time(self.name, value[1]))
         else:
             self._store.put(key, value, window_start_ms, timestamp=self._now())
 
@@ -123,11 +139,11 @@ class WindowFace:
         """Return the value of the window that starts then; with `to_ms`, (start, value) of those that start between."""
         if to_ms is not None:
             return iter([(at, self._given(value, time)) for at, value, time in self._rows(key, time_ms, to_ms)])
-        found = self._store.fetch(key, time_ms)
+        found = self._store.fetch(_key(self.name, key), time_ms)
         return None if found is None else self._given(*found)
 
     def _rows(self, key: Any, low: int, high: int) -> list[tuple[int, Any, int]]:
-        return self._store.fetch_range(key, low, high)
+        return self._store.fetch_range(_key(self.name, key), low, high)
 
     def backward_fetch(self, key: Any, from_ms: int, to_ms: int) -> Iterator[tuple[int, Any]]:
         """Return (start, value) of a key's windows that start between, the latest first."""
@@ -153,6 +169,9 @@ class SessionFace:
 
     def put(self, session: Windowed[Any], value: Any) -> None:
         """Set a session's value; None deletes it."""
+        _key(self.name, session.key)
+        for each in (session.start_ms, session.end_ms):
+            _time(self.name, each)
         self._store.put(session, value, timestamp=self._now())
 
     def remove(self, session: Windowed[Any]) -> None:
@@ -161,17 +180,17 @@ class SessionFace:
 
     def fetch(self, key: Any) -> Iterator[tuple[Windowed[Any], Any]]:
         """Return a key's sessions."""
-        return iter(self._store.find(key, -MAX_TIME, MAX_TIME))
+        return iter(self._store.find(_key(self.name, key), -MAX_TIME, MAX_TIME))
 
     def fetch_session(self, key: Any, start_ms: int, end_ms: int) -> Any:
         """Return the value of the session with exactly these bounds, or None."""
-        return self._store.fetch(key, start_ms, end_ms)
+        return self._store.fetch(_key(self.name, key), start_ms, end_ms)
 
     def find_sessions(
         self, key: Any, earliest_end_ms: int, latest_start_ms: int
     ) -> Iterator[tuple[Windowed[Any], Any]]:
         """Return a key's sessions that end at or after the one time and start at or before the other."""
-        return iter(self._store.find(key, earliest_end_ms, latest_start_ms))
+        return iter(self._store.find(_key(self.name, key), earliest_end_ms, latest_start_ms))
 
 
 class VersionedFace:
@@ -183,11 +202,11 @@ class VersionedFace:
 
     def put(self, key: Any, value: Any, timestamp_ms: int) -> int | None:
         """Set a key's value from then on; return until when it holds, None for always, -2 where it came too late."""
-        return self._store.put(key, value, timestamp_ms)
+        return self._store.put(_key(self.name, key), value, _time(self.name, timestamp_ms))
 
     def get(self, key: Any, as_of_ms: int | None = None) -> ValueAndTimestamp[Any] | None:
         """Return a key's latest value, or the one as of a time."""
-        found = self._store.get(key, as_of_ms)
+        found = self._store.get(_key(self.name, key), as_of_ms)
         return None if found is None else ValueAndTimestamp(*found)
 
     def delete(self, key: Any, timestamp_ms: int) -> ValueAndTimestamp[Any] | None:

@@ -18,7 +18,7 @@ __all__ = ["NOT_PUT", "VersionedStore", "is_versioned"]
 
 NOT_PUT = -2
 """What `put` returns for a version that came after its time in the history (PUT_RETURN_CODE_NOT_PUT)."""
-_ALWAYS = 1 << 62
+_ALWAYS = (1 << 63) - 1
 Version = tuple[int, bytes | None]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from ottla.streams.engine.interface import EngineSettings, Headers, StateBackend, StoreChange
 from ottla.streams.engine.rows import Entry, Rows
 from ottla.streams.engine.time_index import TimeIndex
+from ottla.streams.errors import SerializationError
 from ottla.streams.plan.nodes import StoreSpec
 from ottla.streams.windows import Windowed
 
@@ -60,6 +61,14 @@ def _first(place: tuple[int, ...]) -> int:
 
 def _same(place: int) -> int:
     return place
+
+
+def _place(store: str, form: Struct, key: bytes) -> tuple[int, int]:
+    """The numbers at the end of a changelog's key; raises SerializationError for a key that is none of such a store's."""
+    if len(key) < form.size:
+        raise SerializationError(f"store {store}: its changelog has a key of {len(key)} bytes, which is no window's")
+    first, second = form.unpack(key[-form.size :])
+    return first, second
 
 
 class _TimedStore:
@@ -188,7 +197,7 @@ class WindowStore(_TimedStore):
 
     def restore(self, change: StoreChange) -> None:
         """Take in a record of the changelog topic."""
-        start, number = _WINDOW.unpack(change.key[-12:])
+        start, number = _place(self.spec.name, _WINDOW, change.key)
         self.observed.note(start)
         if self.duplicates:
             self._memory["sequence"] = max(number, self._memory.get("sequence", 0))
@@ -253,7 +262,7 @@ class SessionStore(_TimedStore):
 
     def restore(self, change: StoreChange) -> None:
         """Take in a record of the changelog topic."""
-        end, start = _SESSION.unpack(change.key[-16:])
+        end, start = _place(self.spec.name, _SESSION, change.key)
         self.observed.note(end)
         self._restore_time(end, (start, change.key[:-16]), is_there=change.value is not None)
         self.rows.restore(change.key[:-16], (end, start), change)
