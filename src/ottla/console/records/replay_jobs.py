@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ottla.admin import AdminError
-from ottla.background import supervise
+from ottla.background import count_failure, supervise
 from ottla.base import KafkaError, Millis, OttlaError, TopicPartition
 from ottla.client import LATEST, Client, Isolation
 from ottla.console.own_topic import OwnTopic
@@ -262,6 +262,7 @@ class ReplayJobs:
             state, error = FAILED, str(failed)
         except Exception as failed:  # a mistake of ours is said where the job is shown
             log.exception("replay %s has failed", name)
+            count_failure("the console's replays")
             state, error = FAILED, f"The console has failed: {type(failed).__name__}; its log says why"
         finally:
             self._running.pop(name, None)
