@@ -118,6 +118,16 @@ class BroadExcept:
         lines = self.path.read_text().splitlines()[self.node.lineno - 1 : self.node.body[0].lineno - 1]
         return any("#" in line for line in lines)
 
+    def reason(self) -> str:
+        """Return the comment that says why everything is caught."""
+        lines = self.path.read_text().splitlines()[self.node.lineno - 1 : self.node.body[0].lineno - 1]
+        return " ".join(line.partition("#")[2] for line in lines)
+
+    def calls(self) -> set[str]:
+        """Return the functions that are called."""
+        nodes = (each for statement in self.node.body for each in ast.walk(statement))
+        return {ast.unparse(each.func) for each in nodes if isinstance(each, ast.Call)}
+
     def is_told(self) -> bool:
         """True where the error is raised, logged, kept or handed on."""
         for node in (each for statement in self.node.body for each in ast.walk(statement)):
@@ -158,6 +168,17 @@ def test_a_broad_except_says_why() -> None:
 def test_a_broad_except_is_never_silent() -> None:
     silent = {each.place for each in broad_excepts() if not each.is_told()}
     assert silent == SILENT, f"neither raised, logged nor handed on: {silent - SILENT}, or no longer: {SILENT - silent}"
+
+
+def test_our_own_mistakes_are_counted() -> None:
+    """What is only logged is seen by nobody: what logs a stack counts, or says that it is a plugin's or a user's error."""
+    wrong = [
+        where(each.path, each.node)
+        for each in broad_excepts()
+        if "log.exception" in each.calls() and not each.calls() & {"count_failure", "note_failure"}
+        if not isinstance(each.node.body[-1], ast.Raise) and not re.search("plugin|user", each.reason())
+    ]
+    assert not wrong, "`count_failure` (ottla.background) is missing:\n" + "\n".join(wrong)
 
 
 def test_our_own_mistakes_are_not_called_corruption() -> None:

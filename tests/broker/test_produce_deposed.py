@@ -67,3 +67,36 @@ def test_records_that_are_cut_while_another_topic_is_flushed_are_not_acknowledge
             assert [each.base_offset for each in answers] == [-1, 0]
 
     run(test)
+
+
+def test_who_waits_for_the_device_does_not_wait_for_records_that_are_cut_meanwhile(tmp_path: Path) -> None:
+    async def test() -> None:
+        disk, may_end = HookedDisk(), threading.Event()
+        async with leader_and_follower(tmp_path, disk=disk) as (client, follower):
+            await create_followed(client.node, "t", (1, 2), flush_messages="1")
+            await follower.replication.close()
+            asked = request(await client.topic_id("t"))
+            held = parts(client.node).partitions.get("t", 0)
+            assert held is not None
+            fsyncs = 0
+
+            def hook(call: str, path: str) -> None:
+                nonlocal fsyncs
+                if call == "fsync" and "/t-0/" in path:
+                    fsyncs += 1
+                    assert may_end.wait(20)
+
+            disk.hook = hook
+            try:
+                client.send(asked, 13)
+                await until_async(lambda: fsyncs > 0)
+                await lead(client.node, "t", 2)
+                held.truncate_to(0)
+                held.truncation_stored()
+            finally:
+                may_end.set()
+            (answer,) = (await client.receive(asked, 13)).responses[0].partition_responses
+            assert (answer.error_code, answer.base_offset) == (int(ErrorCode.NOT_LEADER_OR_FOLLOWER), -1)
+            assert held.log.log_end_offset == 0
+
+    run(test)

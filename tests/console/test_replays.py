@@ -19,6 +19,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.base import KafkaError
 from ottla.client import LATEST, Client
+from ottla.console.own_topic import OwnTopic
+from ottla.console.records.replay_jobs import ReplayJobs
 from ottla.console.records.replays import FROM_HEADER, Replay, Replaying, counted
 from ottla.wire import Record
 from tests.console.running import RunningConsole, running_console
@@ -133,6 +135,43 @@ def test_a_replay_that_is_ended_anywhere_writes_each_record_once(server: Server,
 
     asyncio.run(test())
     check(server, target, RECORDS)
+
+
+class Own:
+    """A user's place with nothing hidden, and its cluster, for whom the console reads and writes."""
+
+    who = "own"
+
+    def __init__(self, server: Server) -> None:
+        self.cluster: Any = self
+        self.server = server
+
+    def reader(self) -> Client:
+        return Client(self.server.bootstrap)
+
+    def values(self, topic: str) -> None: ...
+
+    def hidden(self, topic: str) -> None: ...
+
+
+def test_a_replay_that_is_ended_as_it_is_begun_neither_runs_on_nor_passes_for_running(server: Server) -> None:
+    async def story() -> None:
+        place, target = Own(server), make(server, "begun")
+        async with Client(server.bootstrap) as client:
+            jobs = ReplayJobs(OwnTopic(client, "begun_jobs", {}), home="home", now_ms=lambda: 1)
+            found = await bounded(client, replay(target, rate=1))
+            await jobs.begin(place, found)
+            await jobs.pause(found.id)  # before its first step: it has not begun to run
+            begun, ended = await asyncio.gather(
+                jobs.resume(place, found.id), jobs.cancel(found.id), return_exceptions=True
+            )
+            assert begun is None and "ask again" in str(ended)
+            assert jobs.rows()[0]["state"] == "running"
+            await jobs.cancel(found.id)
+            assert (jobs.rows()[0]["state"], jobs.rows()[0]["share"]) == ("cancelled", None)
+            await jobs.stop()
+
+    asyncio.run(story())
 
 
 def test_of_two_that_replay_the_same_one_is_fenced_and_nothing_is_doubled(server: Server) -> None:

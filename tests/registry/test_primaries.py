@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from ottla.registry.core.records import SchemaStored, StoredSchema
 from ottla.registry.identities import DUPLICATE_URLS, Assignment, Identity, assign, read_assignment
 from ottla.registry.settings import RegistrySettings, registry_settings
 from ottla.registry.store import FencedError, Store
+from ottla.wire.messages.end_txn import EndTxnRequest
 from tests.registry.running import record, running_registry
 from tests.server import Server
 from tests.waiting import until
@@ -93,6 +95,56 @@ def test_what_was_left_open_by_the_one_before_is_not_part_of_the_state(broker: S
 
 def member(member_id: str, host: str, *, eligible: bool = True) -> JoinedMember:
     return JoinedMember(member_id, Identity(host, 8081, eligible).encoded())
+
+
+def test_who_leaves_the_office_while_it_claims_the_topic_writes_nothing(broker: Server) -> None:
+    async def body(first: Store, second: Store) -> None:
+        claiming = asyncio.create_task(first.claim())
+        await asyncio.sleep(0)
+        first.release()
+        with pytest.raises(FencedError):
+            await claiming
+        assert not first.is_claimed
+        with pytest.raises(FencedError):
+            await first.write([stored(1)])
+        await first.claim()
+        await first.write([stored(1)])
+
+    with_stores(broker, "_left", body)
+
+
+class SlowToEnd(Client):
+    """A client whose transactions do not end before they may."""
+
+    ends: asyncio.Event
+    may_end: asyncio.Event
+
+    async def request(self, message: Any, **more: Any) -> Any:
+        if isinstance(message, EndTxnRequest):
+            self.ends.set()
+            await self.may_end.wait()
+        return await super().request(message, **more)
+
+
+def test_a_write_that_fails_under_an_older_claim_leaves_the_newer_one(broker: Server) -> None:
+    async def run() -> None:
+        SlowToEnd.ends, SlowToEnd.may_end = asyncio.Event(), asyncio.Event()
+        store = Store(settings_of(broker, "_older"), lambda purpose: SlowToEnd(broker.bootstrap))
+        await store.start()
+        try:
+            await store.claim()
+            writing = asyncio.create_task(store.write([stored(1)]))
+            await SlowToEnd.ends.wait()
+            await store.claim()
+            SlowToEnd.may_end.set()
+            with pytest.raises(FencedError):
+                await writing
+            assert store.is_claimed
+            await store.write([stored(2)])
+        finally:
+            await store.close()
+
+    asyncio.run(run())
 
 
 def test_the_primary_stays_where_it_may_and_is_else_the_first_by_address() -> None:

@@ -63,13 +63,16 @@ def test_a_row_whose_place_no_table_has_is_told_and_the_others_are_kept(
 
 
 @asynccontextmanager
-async def instance(bootstrap: str, service: str) -> AsyncIterator[tuple[Instance, Callable[..., Awaitable[Asked]]]]:
+async def instance(
+    bootstrap: str, service: str, **more: str
+) -> AsyncIterator[tuple[Instance, Callable[..., Awaitable[Asked]]]]:
     """An SQL server in this process, and what asks it."""
     properties = {
         "bootstrap.servers": bootstrap,
         "listeners": "http://127.0.0.1:0",
         "ksql.service.id": service,
         "ottla.sql.engine": "python",
+        **{name.replace("_", "."): value for name, value in more.items()},
     }
     found = Instance(server_settings(properties, {}))
     await found.start()

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from ottla.background import supervise
+from ottla.background import count_failure, supervise
 from ottla.connect import decisions
 from ottla.connect.decisions import Signature, View
 from ottla.connect.decisions.offsets import Pair
@@ -192,12 +192,15 @@ class StandaloneHerder:
 
     async def patch_connector(self, name: str, patch: Properties) -> Created:
         """See `Herder`."""
-        state = self._view.config
-        whole = decisions.completed(state, name, patch, self.plugins, is_patch=True)
-        decisions.refuse_invalid(await self.validate(whole))
-        async with self._doing(f"configuring connector {name}"):
-            decisions.patched(self._view.config, name, {})  # it may have gone in the meantime
-            return await self._put(name, whole, None, may_replace=True)
+        for _ in range(decisions.PATCH_TRIES):
+            before = self._view.config
+            whole = decisions.completed(before, name, patch, self.plugins, is_patch=True)
+            decisions.refuse_invalid(await self.validate(whole))
+            async with self._doing(f"configuring connector {name}"):
+                # it may have gone in the meantime, which raises, or others may have configured it
+                if decisions.patched(self._view.config, name, {}) == before.configs[name]:
+                    return await self._put(name, whole, None, may_replace=True)
+        raise ConnectError(f"Connector {name} was configured by others again and again")
 
     async def _put(self, name: str, config: Properties, target: TargetState | None, *, may_replace: bool) -> Created:
         change = decisions.create_or_replace(self._view.config, name, config, target=target, may_replace=may_replace)
@@ -362,6 +365,7 @@ class StandaloneHerder:
                 await work
             except Exception:  # nobody awaits this, so it is said here
                 log.exception("A request to a connector has failed behind its answer")
+                count_failure("the worker")
 
         task = supervise(watched(), name="a request", serves="the worker")
         self._background.add(task)

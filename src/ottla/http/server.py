@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from ottla.background import count_failure
 from ottla.base import OttlaError
 from ottla.config import listening_line
 from ottla.http.door import (
@@ -258,6 +259,7 @@ class HttpServer:
             found = HttpError(CLIENT_GONE, str(error))  # nobody reads it
         except Exception:  # our own mistake: it is said, and costs this answer only
             log.exception("%s %s failed", request.method, request.path)
+            count_failure("requests over HTTP")
             found = HttpError(500, "The server has failed to answer; its log says why.")
         return _response(self._error_reply(found))
 
@@ -330,6 +332,7 @@ class _Opening(web.StreamResponse):
             await self._handle(request, socket)
         except Exception:  # our own mistake: the socket is open, so that only the log can say it
             log.exception("the socket %s failed", request.path)
+            count_failure("requests over HTTP")
         finally:
             await socket.close()
         return socket.response

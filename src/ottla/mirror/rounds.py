@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ottla.background import supervise_thread
+from ottla.background import count_failure, supervise_thread
 from ottla.base import OttlaError
 
 __all__ = ["Round", "Rounds"]
@@ -65,3 +65,4 @@ class Rounds:
             log.warning("%s failed, and is tried again in %g s: %s", each.name, each.interval_s, error)
         except Exception:  # our own mistake; the others go on
             log.exception("%s failed, and is tried again in %g s", each.name, each.interval_s)
+            count_failure("mirroring")

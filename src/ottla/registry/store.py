@@ -73,6 +73,7 @@ class Store:
         self._producer: TransactionalProducer | None = None
         self._sequence = 0
         self._claiming = asyncio.Lock()
+        self._releases = 0
         self._reading: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -158,19 +159,31 @@ class Store:
     # Writing
 
     async def claim(self) -> None:
-        """Become the one that writes, and read what those before have written. Raises KafkaError or RegistryError."""
+        """Become the one that writes, and read what those before have written.
+
+        Raises KafkaError or RegistryError, and FencedError where this instance has left the office meanwhile.
+        """
         self._refuse_lost()
         async with self._claiming:
+            releases = self._releases
             producer = TransactionalProducer(
                 self._client, self._settings.transactional_id, timeout_ms=TRANSACTION_TIMEOUT_MS
             )
             await producer.begin()
             await self.refresh(self._settings.init_timeout_s)
+            if self._releases != releases:
+                raise FencedError("this instance has left the office while it claimed the topic")
             self._producer, self._sequence = producer, 0
 
     def release(self) -> None:
-        """Write no more."""
+        """Write no more; a claim that is on its way does not come to pass."""
+        self._releases += 1
         self._producer = None
+
+    def _give_up(self, producer: TransactionalProducer) -> None:
+        """Write no more by this claim; what has been claimed since stays."""
+        if self._producer is producer:
+            self._producer = None
 
     async def write(self, records: Sequence[Record]) -> None:
         """Append records as one transaction, and return when they are part of the state.
@@ -189,10 +202,10 @@ class Store:
                 self._log.check(self._client)
                 await self._log.read_up_to(self._partition, end)
         except TimeoutError as error:
-            self.release()
+            self._give_up(producer)
             raise timed_out("Writing to the schemas' topic timed out") from error
         except KafkaError as error:
-            self.release()
+            self._give_up(producer)
             if error.code in FENCED:
                 raise FencedError(f"another instance has become the primary: {error}") from error
             if error.code in TOO_LARGE:
@@ -200,7 +213,7 @@ class Store:
                 raise too_large(f"It is larger than topic {name} takes (its max.message.bytes): {error}") from error
             raise store_failed(f"Error while writing to the schemas' topic: {error}") from error
         except BaseException:
-            self.release()
+            self._give_up(producer)
             raise
 
     async def _commit(self, producer: TransactionalProducer, records: Sequence[Record]) -> Offset:

@@ -291,8 +291,10 @@ class QueryHosts:
         service = self._service
         if hosted.application is not None and service is not None:
             await self._threaded(lambda: service.end(name, timeout_s=END_SECONDS))
-        self._hosted.pop(hosted.query.id, None)
+        hosted.application = None
         await self._forget(hosted.query.id)
+        if not hosted.is_wanted:  # else a query has been given the same name meanwhile, and begins behind this
+            self._hosted.pop(hosted.query.id, None)
 
     async def _forget(self, query_id: str) -> None:
         """Delete what a query that has ended has left in the cluster."""

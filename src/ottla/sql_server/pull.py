@@ -135,8 +135,7 @@ class Pulling:
         """Let tables go that are not what they were."""
         for name, table in list(self._tables.items()):
             if state.catalogue.sources.get(name) != table.source:
-                del self._tables[name]
-                self._later(table.close, f"forget {name}")
+                self._forget(name)
 
     # -- answering
 
@@ -159,9 +158,12 @@ class Pulling:
         if found.source.kind == "STREAM":
             return await self._of_stream(found)
         table = await self._table(found.source)
-        await self._as_new_as(properties, [table])
-        table.check()
-        return PullAnswer(found, _told(table.position), self._rows(table, found))
+        try:
+            await self._as_new_as(properties, [table])
+            table.check()
+            return PullAnswer(found, _told(table.position), self._rows(table, found))
+        finally:
+            table.release()
 
     async def _composed(
         self, query: q.Query, text: str, given: Mapping[str, str], properties: Mapping[str, str], *, scans: bool
@@ -173,8 +175,7 @@ class Pulling:
         try:
             for each in found.tables:
                 if each.source.name not in tables:
-                    table = tables[each.source.name] = await self._table(each.source)
-                    table.hold()
+                    tables[each.source.name] = await self._table(each.source)
             await self._as_new_as(properties, list(tables.values()))
             async with AsyncExitStack() as still:  # what is read is of one moment: no table moves until all is read
                 for _, each_table in sorted(tables.items()):
@@ -227,13 +228,20 @@ class Pulling:
 
     async def _rows(self, table: FollowedTable, query: PullQuery) -> AsyncGenerator[list[Row], None]:
         keys = query.wanted.keys
-        rows = query.turns(self._bounded(table.found(query.wanted), query))
-        with self._counted(), table.used():
-            if query.is_light and keys is not None and len(keys) <= LIGHT_KEYS_MAX:
-                yield [row for row in rows if row is not None]
-                return
-            async for batch in self._turns.batches(rows, BATCH):
-                yield batch
+        if table.is_closed:  # it made room for another, or was dropped, before its rows were wanted
+            table = await self._table(query.source)
+        else:
+            table.hold()
+        try:
+            with self._counted():
+                rows = query.turns(self._bounded(table.found(query.wanted), query))
+                if query.is_light and keys is not None and len(keys) <= LIGHT_KEYS_MAX:
+                    yield [row for row in rows if row is not None]
+                    return
+                async for batch in self._turns.batches(rows, BATCH):
+                    yield batch
+        finally:
+            table.release()
 
     def _bounded(self, rows: Iterator[Row], query: PullQuery) -> Iterator[Row]:
         """Rows to look at; raises where a scan is longer than is allowed."""
@@ -246,26 +254,42 @@ class Pulling:
     # -- tables
 
     async def _table(self, source: Source) -> FollowedTable:
+        """Return a table that has been read to its end, held: whoever asked for it releases it."""
         lock = self._beginning.setdefault(source.name, asyncio.Lock())
         async with lock:
             table = self._tables.get(source.name)
-            if table is not None and table.failure is not None:
-                del self._tables[source.name]
-                self._later(table.close, f"forget {source.name}")
+            if table is not None and (table.failure is not None or table.source != source):
+                self._forget(source.name)
                 table = None
-            if table is None or table.source != source:
-                table = self._made(source)
-                await self._make_room()
-                self._tables[source.name] = table
-                try:
-                    await table.start()
-                    await self._in_time(_all_to_end([table]), source.name)
-                except BaseException:
-                    self._tables.pop(source.name, None)
-                    await table.close()
-                    raise
+            if table is None:
+                table = await self._begun(source)
+            else:
+                table.hold()
         table.last_asked_s = time.monotonic()
         return table
+
+    async def _begun(self, source: Source) -> FollowedTable:
+        """Begin to follow a table, which keeps its place meanwhile, and return it held when it has been read to its end."""
+        await self._make_room()
+        table = self._tables[source.name] = self._made(source)
+        table.hold()
+        try:
+            await table.start()
+            await self._in_time(_all_to_end([table]), source.name)
+        except BaseException:
+            table.release()
+            if self._tables.get(source.name) is table:
+                del self._tables[source.name]
+            await table.close()
+            raise
+        is_old = self._state().catalogue.sources.get(source.name) != source
+        if is_old and self._tables.get(source.name) is table:  # dropped or replaced since the query was planned
+            self._forget(source.name)
+        return table
+
+    def _forget(self, name: str) -> None:
+        """Follow a table no more, once those who have it have released it."""
+        self._later(self._tables.pop(name).close, f"forget {name}")
 
     def _made(self, source: Source) -> FollowedTable:
         reader = TopicReader(self._make_client("table"), [source.topic], self._learn)

@@ -15,7 +15,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import islice
 
 from ottla.background import end, supervise
@@ -72,6 +72,8 @@ class FollowedTable:
         """Held while nothing may be taken in: a query over several tables reads them at one moment."""
         self.users = 0
         """Queries that look at it now."""
+        self.is_closed = False
+        """True once it is on its way out: it is not to be held any more."""
         self._unused = asyncio.Event()
         self._unused.set()
         self._task: asyncio.Task[None] | None = None
@@ -96,17 +98,11 @@ class FollowedTable:
         if not self.users:
             self._unused.set()
 
-    @contextmanager
-    def used(self) -> Iterator[None]:
-        """Keep the rows until the block ends."""
-        self.hold()
-        try:
-            yield
-        finally:
-            self.release()
-
     async def close(self) -> None:
-        """Stop following, and forget the rows, once no query looks at them."""
+        """Stop following, and forget the rows, once no query looks at them; a second time it does nothing."""
+        if self.is_closed:
+            return
+        self.is_closed = True
         with suppress(TimeoutError):
             await asyncio.wait_for(self._unused.wait(), CLOSE_SECONDS)
         await end(self._task)

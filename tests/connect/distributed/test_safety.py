@@ -6,21 +6,24 @@ import asyncio
 import base64
 import json
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ottla.base import ConfigError, KafkaError
-from ottla.client import Client
+from ottla.base import ConfigError, KafkaError, TopicPartition
+from ottla.client import LATEST, Client
 from ottla.connect.assignment import GroupProtocol
 from ottla.connect.decisions import sign
 from ottla.connect.distributed import DistributedSettings, StorageTopic
+from ottla.connect.distributed.config_store import ConfigStore, FencedError
 from ottla.connect.distributed.topics import prepare_topic
 from ottla.connect.rest import forward_by_http
-from ottla.connect.storage import TaskId
+from ottla.connect.storage import LoggerLevel, TaskId
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
+from ottla.wire.messages.end_txn import EndTxnRequest
 from tests.broker.node_client import run, start_node
 from tests.connect.distributed.test_group import SECRETIVE, cluster, tasks
 from tests.connect.distributed.workers import BROKER, SETTINGS, Worker, cluster_at
@@ -312,3 +315,57 @@ def test_a_task_that_is_revoked_while_it_restarts_does_not_run_on(tmp_path: Path
             assert {*work.tasks} == {*worker.runner.tasks} == {TaskId("a", 1)}
 
     run(test, 30)
+
+
+def test_patches_of_a_connector_that_come_at_once_are_all_kept(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with cluster(tmp_path) as group:
+            [worker] = await group.grown(1)
+            await worker.ask("POST", "/connectors", {"name": "a", "config": TWO})
+            await until_async(lambda: group.running() == tasks("a", 2))
+            patches = [{f"note.{at}": "kept"} for at in range(4)]
+            answers = await asyncio.gather(*(worker.ask("PATCH", "/connectors/a/config", each) for each in patches))
+            assert [status for status, _ in answers] == [200] * 4
+            _, config = await worker.ask("GET", "/connectors/a/config")
+            assert [config.get(key) for each in patches for key in each] == ["kept"] * 4
+
+    run(test, 30)
+
+
+class SlowToEnd(Client):
+    """A client whose transactions do not end before they may."""
+
+    may_end = asyncio.Event()
+
+    async def request(self, message: Any, *args: Any, **more: Any) -> Any:
+        if isinstance(message, EndTxnRequest):
+            await self.may_end.wait()
+        return await super().request(message, *args, **more)
+
+
+def test_a_leader_whose_write_was_cut_off_does_not_pass_another_off_as_written(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with cluster(tmp_path) as group:
+            SlowToEnd.may_end = asyncio.Event()
+            settings = replace(SETTINGS, exactly_once="enabled")
+            told: list[Any] = []
+            configs = ConfigStore(settings, lambda _: SlowToEnd(group.bootstrap), told.append, lambda error: None)
+            await configs.start()
+            await configs.claim()
+            async with Client(group.bootstrap) as client:
+                place = TopicPartition("connect-config", 0)
+                await client.metadata([place.topic])
+                cut = asyncio.create_task(configs.write_as_leader([LoggerLevel("cut", "INFO")]))
+                while not (await client.list_offsets({place: LATEST}))[place].check().offset:
+                    assert not cut.done()
+                cut.cancel()
+                await asyncio.wait([cut])
+            SlowToEnd.may_end.set()
+            with pytest.raises(FencedError):  # what became of the first is known once the id is claimed again
+                await configs.write_as_leader([LoggerLevel("lost", "INFO")])
+            await configs.claim()
+            await configs.write_as_leader([LoggerLevel("kept", "INFO")])
+            await configs.close()
+            assert told == [LoggerLevel("kept", "INFO")]
+
+    run(test, 60)

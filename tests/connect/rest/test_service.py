@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import re
@@ -93,6 +94,18 @@ def test_a_stored_secret_does_not_go_to_another_address_than_it_was_given_for(me
         assert task.connector_config["connection.url"] == LOGINS["connection.url"]
         anew = {**LOGINS, "connection.url": "jdbc:x://me:other@there/db"}
         assert ask(worker, method, "/connectors/door/config", anew)[0] == 200
+
+
+def test_patches_that_come_at_once_are_all_kept() -> None:
+    async def at_once(herder: Any) -> None:
+        await asyncio.gather(*(herder.patch_connector("lines", {f"note.{at}": "kept"}) for at in range(4)))
+
+    with running_worker() as worker:
+        config = {"connector.class": "FileStreamSource", "file": "/none", "topic": "lines"}
+        assert ask(worker, "PUT", "/connectors/lines/config", config)[0] == 201
+        worker.call(at_once(worker.herder))
+        _, found = ask(worker, "GET", "/connectors/lines/config")
+        assert [found.get(f"note.{at}") for at in range(4)] == ["kept"] * 4
 
 
 def test_a_mark_of_something_hidden_is_no_value_of_a_new_connector() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ottla.background import count_failure
 from ottla.base import ZERO_UUID, ErrorCode, KafkaError, LeaderEpoch, Millis, NodeId, uuid_text
 from ottla.broker.quorum.settings import QuorumStatus
 from ottla.client import Address
@@ -255,6 +256,7 @@ class Membership:
                 Exception
             ):  # a mistake of our own costs this round: without a next one this node is never a voter again
                 log.exception("Seeing to the voters of the metadata quorum has failed, and goes on")
+                count_failure("the voters of the metadata quorum")
 
     async def see_to_it(self) -> None:
         """Let the voter set name this controller as it is, or ask to be in it."""

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from ottla.background import keep_running
+from ottla.background import count_failure, keep_running
 from ottla.base import Clock, KafkaError, Offload, Offset, StorageError, TopicPartition
 from ottla.broker.configuration import Configuration
 from ottla.broker.replicas.failures import Cost
@@ -115,6 +115,7 @@ class Housekeeping:
                 self._partitions.failures.met(error)
             except Exception:  # our own mistake: it is said, and neither the other duties nor the next round end by it
                 log.exception("Housekeeping has failed, and goes on")
+                count_failure("housekeeping")
             self._schedule(duty)
 
     async def _sliced(self, *, with_offline: bool = False) -> AsyncIterator[LocalPartition]:
@@ -141,6 +142,7 @@ class Housekeeping:
                 self._partitions.failures.met(error, partition)
             except Exception:  # one log must not keep the others from their retention
                 log.exception("Retention of %s has failed", partition.key)
+                count_failure("housekeeping")
             else:
                 self._stuck += [partial(self._storage.disk.unlink, path) for path in gone]
         await self._remove()

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ottla.background import supervise, why_ended
+from ottla.background import count_failure, supervise, why_ended
 from ottla.base import ErrorCode, KafkaError, NodeId
 from ottla.broker.controller.channel import ControllerChannel
 from ottla.broker.metrics import Metrics
@@ -187,6 +187,7 @@ class IsrKeeper:
                 code = error.code
             except Exception:  # our own mistake: it is said, and the others' ISRs are asked for again
                 log.exception("Asking the controller for %d ISRs failed", len(asked))
+                count_failure("partitions led here")
                 code = ErrorCode.UNKNOWN_SERVER_ERROR
             if code is not ErrorCode.NONE:
                 log.warning("The controller refused to change %d ISRs: %s", len(asked), code.name)

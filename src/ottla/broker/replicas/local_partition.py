@@ -474,11 +474,12 @@ class LocalPartition:
     async def flush(self) -> None:
         """Make durable everything that was appended before this call; one fsync serves all who wait (group commit).
 
-        Raises KafkaError with KAFKA_STORAGE_ERROR where the disk fails, after which nothing of the directory is trusted,
-        and where it is full, or the partition is dropped meanwhile.
+        What is cut meanwhile is not waited for: whoever acknowledges looks whether the partition is led still. Raises
+        KafkaError with KAFKA_STORAGE_ERROR where the disk fails, after which nothing of the directory is trusted, and where
+        it is full, or the partition is dropped meanwhile.
         """
         end = self.log.log_end_offset
-        while self.log.recovery_point < end and not self.is_offline:
+        while self.log.recovery_point < min(end, self.log.log_end_offset) and not self.is_offline:
             running = self._running_flush
             if running is None:
                 running = self._flush = awaited(self._flush_once())  # a task: no caller's end cancels it

@@ -17,7 +17,7 @@ from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 from typing import NamedTuple
 
-from ottla.background import awaited, keep_running, supervise
+from ottla.background import awaited, count_failure, keep_running, supervise
 from ottla.base import Clock, CorruptionError, Offload, StorageError, TopicPartition
 from ottla.broker.configuration import Configuration
 from ottla.broker.metrics import Metrics
@@ -125,6 +125,7 @@ class LogCleaner:
                     started = await self._start_filthiest()
             except Exception:  # our own mistake: it is said, and compaction goes on
                 log.exception("The log cleaner has failed, and goes on")
+                count_failure("compacted logs")
             if started:
                 continue
             if self._running:
@@ -175,6 +176,7 @@ class LogCleaner:
         except Exception as error:  # our own mistake: the other logs are looked at all the same
             self._mark_uncleanable(partition, error)
             log.exception("The log cleaner has failed at %s, and goes on", partition.key)
+            count_failure("compacted logs")
         return None
 
     def _cleanable(self, partition: LocalPartition) -> Cleanable:

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
-from ottla.background import keep_running
+from ottla.background import count_failure, keep_running
 from ottla.base import Clock, ErrorCode, KafkaError, Offload, StorageError, TopicPartition
 from ottla.broker.controller.directory_assignments import DirectoryAssignments
 from ottla.broker.replicas.local_partition import LocalPartition
@@ -166,6 +166,7 @@ class LogDirMoves:
                 self._give_up(move)
         except Exception:  # our own mistake: it must not end the other moves
             log.exception("The move of %s to %s has failed, and is tried again", partition.key, move.log_dir.path)
+            count_failure("replicas that move")
             move.not_before_s = self._loop.time() + PAUSE_S
         await asyncio.sleep(0)
 

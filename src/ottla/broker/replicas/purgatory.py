@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import Final
 
+from ottla.background import count_failure
 from ottla.base import TopicPartition
 from ottla.replica import DeadlineQueue, KeyedWaits, Wait
 
@@ -161,4 +162,5 @@ class Purgatory:
                 wait.finish(False)
             except Exception:  # our own mistake: it is said, and the other waits end all the same
                 log.exception("a delayed answer could not be given")
+                count_failure("delayed answers")
         self._set_timer()

@@ -19,6 +19,7 @@ import logging
 from time import perf_counter_ns
 from typing import Final
 
+from ottla.background import count_failure
 from ottla.base import ErrorCode, KafkaError, Millis
 from ottla.broker.meters import Counter, RequestTimes
 from ottla.broker.parts import ProduceParts
@@ -334,6 +335,7 @@ class QuickProduce:
                 self._finish(connection)
         except Exception:  # our own mistake: it is said, and costs this connection only
             log.exception("Closing a connection: %s requests could not be handled together", taken)
+            count_failure("requests Produce")
             connection.close()
 
     def _finish(self, connection: Connection) -> None:
@@ -417,6 +419,7 @@ class QuickProduce:
                 connection.settle(run.place, (self._acknowledged(connection, run),))
             except Exception:  # our own mistake: it is said, and costs this connection only
                 log.exception("Closing a connection: the answers to %s requests could not be sent", count)
+                count_failure("requests Produce")
                 connection.close()
 
         purgatory, key = self._services.purgatory, run.partition.key

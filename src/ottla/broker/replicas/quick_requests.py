@@ -16,6 +16,7 @@ from struct import Struct
 from time import perf_counter_ns
 from typing import Final
 
+from ottla.background import count_failure
 from ottla.base import KafkaError, Millis
 from ottla.broker.meters import Counter, RequestTimes
 from ottla.broker.parts import ProduceParts
@@ -309,6 +310,7 @@ class QuickRequests:
                     connection.settle(place, found.parts)
                 except Exception:  # our own mistake: it is said, and costs this connection only
                     log.exception("Closing a connection: the answer to a Produce could not be sent")
+                    count_failure("requests Produce")
                     connection.close()
 
             answer.listen(settle)

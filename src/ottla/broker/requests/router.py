@@ -16,7 +16,7 @@ from functools import partial
 from time import perf_counter_ns
 from typing import Any, Final
 
-from ottla.background import awaited
+from ottla.background import awaited, count_failure
 from ottla.base import ErrorCode, KafkaError, WireError
 from ottla.broker.meters import RequestTimes
 from ottla.broker.requests.answers import Answer, Deferred, Encoded, Reply
@@ -152,6 +152,7 @@ class Router:
             connection.close()
         except Exception:  # our own mistake: it is said, and costs this connection only
             log.exception("Closing a connection: a request of %s bytes could not be handled", len(frame))
+            count_failure("requests")
             connection.close()
 
     def held_back(self, frame: memoryview, seconds: float) -> None:
@@ -347,6 +348,7 @@ class Router:
             connection.close()
         except Exception:  # our own mistake: it is said, and costs this connection only
             log.exception("Closing a connection: the answer to %s could not be sent", route.name)
+            count_failure(f"requests {route.name}")
             connection.close()
 
     def _must_wait(self, context: RequestContext[Any], size: int) -> bool:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
-from ottla.background import supervise
+from ottla.background import count_failure, supervise
 from ottla.base import Clock, KafkaError, WireError
 from ottla.broker.requests.authentication_counts import AuthenticationCounts
 from ottla.broker.requests.connection import Connection, Pending, RequestSink
@@ -124,6 +124,7 @@ class _ClientLogin:
             connection.close()
         except Exception:  # our own mistake: it is said, and costs this connection only
             log.exception(FAILED)
+            count_failure("logins")
             connection.close()
 
     def _is_open(self) -> bool:
@@ -221,6 +222,7 @@ class _ClientLogin:
             connection.settle(place, (form.answer(answer, lifetime_ms),))
         except Exception:  # our own mistake: it is said, and costs this connection only
             log.exception(FAILED)
+            count_failure("logins")
             connection.close()
 
     def _read(

@@ -5,6 +5,7 @@ REST interface answers. Nothing here runs a connector or a task.
 """
 
 from ottla.connect.decisions.changes import (
+    PATCH_TRIES,
     ConnectorChange,
     RestartPlan,
     View,
@@ -36,6 +37,7 @@ from ottla.connect.decisions.shown import (
 from ottla.connect.decisions.signature import Signature, check_signature, sign
 
 __all__ = [
+    "PATCH_TRIES",
     "ConnectorChange",
     "RestartPlan",
     "Signature",

@@ -24,6 +24,7 @@ from ottla.connect.storage import (
 from ottla.connect.storage.config_records import ConfigRecord
 
 __all__ = [
+    "PATCH_TRIES",
     "ConnectorChange",
     "RestartPlan",
     "View",
@@ -73,6 +74,10 @@ def named_config(name: str, config: Properties) -> dict[str, str | None]:
             f"Connector name configuration ({included}) doesn't match connector name in the URL ({name})"
         )
     return {**config, "name": name}
+
+
+PATCH_TRIES = 20
+"""As often a patch is made anew of what others have configured while the last one was validated."""
 
 
 def patched(state: ConfigState, name: str, patch: Properties) -> dict[str, str | None]:

@@ -118,6 +118,9 @@ class ConfigStore:
                     "Failed to write to config topic; this may be due to a transient error and the request can be safely "
                     f"retried: {error}"
                 ) from error
+            except BaseException:  # cut off: what became of the records is not known, and their sequences are not free
+                self._leader = None
+                raise
             same = (leader.producer_id, leader.epoch) == identity
             self._sequence = self._sequence + len(records) if same else 0
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -54,6 +54,10 @@ RESTART_SECONDS_MAX = 1.0
 """How long the tasks of a restart wait for their connector."""
 _SAFE = (State.FAILED, State.UNASSIGNED)
 """States that a worker may tell late, when another has the connector or task already."""
+
+
+class _Overtaken(Exception):
+    """Others have configured the connector meanwhile."""
 
 
 class DistributedHerder:
@@ -321,10 +325,13 @@ class DistributedHerder:
 
     async def patch_connector(self, name: str, patch: Properties) -> Created:
         """See `Herder`."""
-        state = (await self.view()).config
-        whole = decisions.completed(state, name, patch, self.plugins, is_patch=True)
-        decisions.refuse_invalid(await self.validate(whole))
-        return await self._put(name, whole, None, may_replace=True, must_exist=True)
+        for _ in range(decisions.PATCH_TRIES):
+            state = (await self.view()).config
+            whole = decisions.completed(state, name, patch, self.plugins, is_patch=True)
+            decisions.refuse_invalid(await self.validate(whole))
+            with suppress(_Overtaken):
+                return await self._put(name, whole, None, may_replace=True, patched=state.configs[name])
+        raise ConnectError(f"Connector {name} was configured by others again and again")
 
     async def _put(
         self,
@@ -333,13 +340,14 @@ class DistributedHerder:
         target: TargetState | None,
         *,
         may_replace: bool,
-        must_exist: bool = False,
+        patched: Properties | None = None,
     ) -> Created:
+        """Write a configuration down; raises `_Overtaken` where the one that it patches is not the connector's any more."""
         async with self._doing(f"writing a config for connector {name} to the config topic"):
             self._leads("Only the leader can set connector configs.")
             state = self._loop.configs.state
-            if must_exist:
-                decisions.patched(state, name, {})  # it may have gone in the meantime
+            if patched is not None and decisions.patched(state, name, {}) != patched:  # raises where it has gone
+                raise _Overtaken
             change = decisions.create_or_replace(state, name, config, target=target, may_replace=may_replace)
             await self._loop.write_as_leader(change.records)
             return Created(decisions.connector_info(await self.view(), name, self.plugins), change.created)

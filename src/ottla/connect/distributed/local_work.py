@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from dataclasses import replace
 from typing import Any
 
-from ottla.background import end, supervise
+from ottla.background import count_failure, end, supervise
 from ottla.base import OttlaError
 from ottla.connect.distributed.settings import DistributedSettings
 from ottla.connect.errors import ConnectError
@@ -65,6 +65,7 @@ class LocalWork:
                 log.error("A worker's request has failed: %s", error)
             except Exception:  # our own mistake: nobody awaits this, so it is said here
                 log.exception("A worker's request has failed")
+                count_failure("the worker")
 
         task = supervise(watched(), name="a request", serves="the worker")
         self._background.add(task)

@@ -256,7 +256,7 @@ class SourceLoop:
                 self._check_sent()
         except ConnectionError:
             raise
-        except Exception:  # the task has failed already, and this must not hide why
+        except Exception:  # a plugin or a client: the task has failed already, and this must not hide why
             if not failed:
                 raise
             log.exception("Failed to commit offsets for already-failing task")

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ottla.background import end, keep_running, supervise
+from ottla.background import count_failure, end, keep_running, supervise
 from ottla.base import Millis, OttlaError
 from ottla.console.alerts.notices import Notices, notice
 from ottla.console.alerts.rules import OK, RINGING, AlertError, Event, Rule, State, next_state, rule_of
@@ -114,6 +114,7 @@ class AlertKeeper:
                 self._complain(str(error))
             except Exception:  # a mistake of ours costs one look, and is said
                 log.exception("rules could not be looked at")
+                count_failure("the console's alerts")
             else:
                 self._complain("")
 

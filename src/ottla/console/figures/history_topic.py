@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.background import end, keep_running
+from ottla.background import count_failure, end, keep_running
 from ottla.base import Millis, OttlaError
 from ottla.client import Client
 from ottla.console.figures.history import Bucket, History, Mark
@@ -215,6 +215,7 @@ class HistoryKeeper:
                     await self.write()
                 except Exception:  # a mistake of ours costs a block, and is said
                     log.exception("a block of the history could not be written")
+                    count_failure("the console's figures")
 
     async def load(self) -> None:
         """Have the sampler go on from what was kept, as soon as the cluster answers."""

@@ -12,12 +12,13 @@ import json
 import logging
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ottla.admin import AdminError
-from ottla.background import supervise
+from ottla.background import count_failure, supervise
 from ottla.base import KafkaError, Millis, OttlaError, TopicPartition
 from ottla.client import LATEST, Client, Isolation
 from ottla.console.own_topic import OwnTopic
@@ -116,7 +117,8 @@ class ReplayJobs:
         self._running: dict[str, tuple[Replaying, asyncio.Task[None]]] = {}
         self._clusters: dict[str, Cluster] = {}
         """As whom each job that runs here reads and writes."""
-        self._beginning: set[str] = set()
+        self._changing: set[str] = set()
+        """Jobs that are begun, paused or ended at the moment: what is said of one is kept before the next thing is."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self.loaded = asyncio.Event()
 
@@ -140,8 +142,10 @@ class ReplayJobs:
 
     async def go_on(self, place: Somebody) -> None:
         """Go on with what this console ran when it was stopped."""
-        for name, job in list(self._jobs.items()):
-            if job.state == RUNNING and job.home == self._home and name not in self._running:
+        for name in list(self._jobs):
+            job = self._jobs.get(name)  # as it is now: somebody may have paused it while the one before was begun
+            is_busy = name in self._running or name in self._changing
+            if job is not None and job.state == RUNNING and job.home == self._home and not is_busy:
                 log.info("replay %s is gone on with", name)
                 await self._begin(place, job)
 
@@ -219,36 +223,52 @@ class ReplayJobs:
             raise AdminError(f"The replay {name} is {job.state}")
         return job
 
+    @contextmanager
+    def _change(self, name: str) -> Iterator[None]:
+        """Have a job to oneself; raises AdminError where it is being changed already."""
+        if name in self._changing:
+            raise AdminError(f"The replay {name} is being begun or ended at this moment: ask again")
+        self._changing.add(name)
+        try:
+            yield
+        finally:
+            self._changing.discard(name)
+
     async def _end(self, name: str, state: str, states: frozenset[str] | set[str]) -> None:
-        job = self._known(name, states)
-        running = self._running.get(name)
-        if running is not None:
-            running[1].cancel()
-            await asyncio.gather(running[1], return_exceptions=True)
-            job = replace(self._jobs[name], written=running[0].written)
-            if job.state not in states:
-                return  # it had come to its end
-        await self._keep(replace(job, state=state, changed_ms=self._now_ms()))
+        with self._change(name):
+            job = self._known(name, states)
+            running = self._running.get(name)
+            if running is not None:
+                running[1].cancel()
+                await asyncio.gather(running[1], return_exceptions=True)
+                job = replace(self._jobs[name], written=running[0].written)
+                if job.state not in states:
+                    return  # it had come to its end
+            await self._keep(replace(job, state=state, changed_ms=self._now_ms()))
 
     async def _begin(self, place: Somebody, job: Job) -> None:
         name = job.replay.id
-        if name in self._running or name in self._beginning:
+        if name in self._running:
             raise AdminError(f"The replay {name} runs")
-        if len(self._running) + len(self._beginning) >= RUNNING_MAX:
+        if len(self._running) + len(self._changing) >= RUNNING_MAX:
             raise AdminError(f"{RUNNING_MAX} replays run already: wait for one, or pause it")
         refuse_masked(place, job.replay.source)
         writing = None if job.replay.letters is None else ToOrigins(job.replay)
         values = place.values(job.replay.source)
         matching = matching_of(values, job.replay) if writing is None else writing.matching
-        self._beginning.add(name)
-        try:
+        with self._change(name):
             await self._keep(job)
             client = place.cluster.reader()
             replaying = Replaying(client, job.replay, matching, writing)
             task = supervise(self._run(client, replaying, job), name=f"replay {name}", serves="who replays")
             self._running[name], self._clusters[name] = (replaying, task), place.cluster
-        finally:
-            self._beginning.discard(name)
+            task.add_done_callback(lambda done: self._over(name, done))
+
+    def _over(self, name: str, task: asyncio.Task[None]) -> None:
+        """Forget a run that was ended before its first step, so that nothing of it has run; others have said so already."""
+        running = self._running.get(name)
+        if running is not None and running[1] is task:
+            del self._running[name], self._clusters[name]
 
     async def _run(self, client: Client, replaying: Replaying, job: Job) -> None:
         name, state, error = job.replay.id, DONE, ""
@@ -262,6 +282,7 @@ class ReplayJobs:
             state, error = FAILED, str(failed)
         except Exception as failed:  # a mistake of ours is said where the job is shown
             log.exception("replay %s has failed", name)
+            count_failure("the console's replays")
             state, error = FAILED, f"The console has failed: {type(failed).__name__}; its log says why"
         finally:
             self._running.pop(name, None)
@@ -284,7 +305,7 @@ class ReplayJobs:
         for each in closed[: max(0, len(self._jobs) - JOBS_MAX)]:
             tomb = Record(timestamp=Millis(self._now_ms()), key=f"job {each}".encode(), value=None)
             await self._topic.append(tomb)
-            del self._jobs[each]
+            self._jobs.pop(each, None)  # another job's end may have removed it meanwhile
 
     def through_the_loop(self, call: Callable[[], Awaitable[Any]]) -> Any:
         """Await something of the console's from another thread."""

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Hashable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
-from ottla.background import end, supervise
+from ottla.background import count_failure, end, supervise
 from ottla.base import KafkaError, OttlaError
 from ottla.console.clusters import Cluster
 from ottla.console.records.file_decoders import values_of
@@ -93,6 +93,7 @@ class _Searches:
             self._say(number, "error", "ottla", 0, str(error))
         except Exception:  # our own mistake: it costs this search, and the log says what it was
             log.exception("a search failed")
+            count_failure("the console's searches")
             self._say(number, "error", "ottla", 0, "The console has failed to search; its log says why.")
         else:
             self._say(number, *(("end",) if frame is None else ("frame", frame)))

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-from ottla.background import end, supervise
+from ottla.background import count_failure, end, supervise
 from ottla.base import ErrorCode, KafkaError, Offset, OttlaError, TopicPartition
 from ottla.client import LATEST, Client, FetchPosition, Isolation
 from ottla.console.records.reads import Read
@@ -119,6 +119,7 @@ class Tail:
             self._fail(error)
         except Exception:  # a mistake of ours costs those who look, and is said
             log.exception("a topic could not be followed")
+            count_failure("the console's live views")
             self._fail(OttlaError("The console has failed to read on; its log says why."))
 
     def _fail(self, error: OttlaError) -> None:

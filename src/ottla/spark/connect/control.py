@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from ottla.background import supervise
+from ottla.background import count_failure, supervise
 from ottla.base import OttlaError
 from ottla.connect import storage
 from ottla.connect.tasks import Dial, TaskSpec, frames
@@ -239,6 +239,7 @@ async def _answer(attempt: Attempt[Any], op: str, message: Mapping[str, Any]) ->
         answer = {"re": message["n"], "error": str(error)}
     except Exception as error:  # our own mistake: it is said, and the task that asked is told
         log.exception("a task's question could not be answered")
+        count_failure("Connect's tasks")
         answer = {"re": message["n"], "error": f"{type(error).__name__}: {error}"}
     attempt.send(answer)
 

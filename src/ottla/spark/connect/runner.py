@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
-from ottla.background import awaited, supervise
+from ottla.background import awaited, count_failure, supervise
 from ottla.base import ConfigError
 from ottla.connect import (
     ConnectError,
@@ -272,6 +272,7 @@ class _Supervised:
                 await self._pause(self._delay_ms / 1000)
         except Exception:  # our own mistake: it is said, and the task is FAILED
             log.exception("Task %s is not looked after any more", self.task)
+            count_failure("Connect's tasks")
             self._tell(_State.FAILED, traceback.format_exc())
             return
         if self.target is _Target.STOPPED and self._told is not _State.UNASSIGNED:

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from ottla.background import note_failure, supervise_thread
+from ottla.background import count_failure, note_failure, supervise_thread
 from ottla.base import ConfigError, ErrorCode, KafkaError
 from ottla.client import BlockingClient
 from ottla.spark.cluster_protection import check_cluster, secured_part
@@ -307,6 +307,7 @@ class StreamsService:
             goes_on = application.look()
         except Exception:  # our own mistake: the other applications are looked after all the same
             log.exception("application %s cannot be looked after", application.name)
+            count_failure("continuous applications")
             goes_on = False
         with self._lock:
             self._busy.discard(application.name)

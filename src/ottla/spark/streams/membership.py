@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 
-from ottla.background import end, keep_running, supervise_thread
+from ottla.background import count_failure, end, keep_running, supervise_thread
 from ottla.base import ErrorCode, KafkaError, OttlaError
 from ottla.client import (
     Client,
@@ -172,6 +172,7 @@ class Membership:
         except Exception as error:  # whoever waits for it would wait for ever
             self._lost = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the driver could not join: {error!r}")
             log.exception("driver of %s could not join", self._application)
+            count_failure("Streams drivers")
         else:
             self._rejoined(self.member)
 
@@ -259,6 +260,7 @@ class Membership:
                 log.warning("the group's coordinator does not answer driver %s: %s", self._application, error)
             except Exception:  # a mistake of our own: who sends no more heartbeats goes on beside the next driver
                 log.exception("driver of %s could not say that it lives, and tries again", self._application)
+                count_failure("Streams drivers")
 
     async def _beat_once(self) -> None:
         member = self._member

@@ -15,7 +15,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from ottla.background import supervise_thread
+from ottla.background import count_failure, supervise_thread
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import BlockingClient
 from ottla.spark.checkpoint_files import Files, HadoopFiles
@@ -562,6 +562,7 @@ class StreamsApplication:
                 self._supervisor.stop(self._patience_s)
         except BaseException as error:  # our own mistake: the application ends with it, and who waits hears of it
             log.exception("watching application %s failed", self.settings.application_id)
+            count_failure("Streams applications")
             self._raised = error
             if self._supervisor is not None:
                 self._supervisor.give_up(Failure(f"{type(error).__name__}: {error}", fatal=True))

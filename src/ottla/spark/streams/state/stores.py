@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from ottla.background import supervise_thread
+from ottla.background import count_failure, supervise_thread
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import EARLIEST, LATEST, BlockingClient, FetchPosition, Isolation
 from ottla.spark.streams.internal_topics import changelog_topic
@@ -168,6 +168,7 @@ class StoreReader:
             except Exception as error:  # said, and who asks a store hears of it meanwhile
                 if not isinstance(error, KafkaError):
                     log.exception("the reader of changelogs failed and begins again")
+                    count_failure("stores of Streams")
                 self._error = error
                 with self._changed:
                     self._changed.wait_for(lambda: self._closed, RETRY_SECONDS)
