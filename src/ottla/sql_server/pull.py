@@ -129,7 +129,7 @@ class Pulling:
     @property
     def rows(self) -> int:
         """How many rows they have."""
-        return sum(each.count() for each in self._tables.values())
+        return sum(each.count for each in self._tables.values())
 
     def forget_dropped(self, state: ServerState) -> None:
         """Let tables go that are not what they were."""
@@ -158,10 +158,13 @@ class Pulling:
         )
         if found.source.kind == "STREAM":
             return await self._of_stream(found)
-        table = await self._table(found.source)
-        await self._as_new_as(properties, [table])
-        table.check()
-        return PullAnswer(found, _told(table.position), self._rows(table, found))
+        table = await self._held(found.source)
+        try:
+            await self._as_new_as(properties, [table])
+            table.check()
+            return PullAnswer(found, _told(table.position), self._rows(table, found))
+        finally:
+            table.release()
 
     async def _composed(
         self, query: q.Query, text: str, given: Mapping[str, str], properties: Mapping[str, str], *, scans: bool
@@ -173,8 +176,7 @@ class Pulling:
         try:
             for each in found.tables:
                 if each.source.name not in tables:
-                    table = tables[each.source.name] = await self._table(each.source)
-                    table.hold()
+                    tables[each.source.name] = await self._held(each.source)
             await self._as_new_as(properties, list(tables.values()))
             async with AsyncExitStack() as still:  # what is read is of one moment: no table moves until all is read
                 for _, each_table in sorted(tables.items()):
@@ -245,27 +247,36 @@ class Pulling:
 
     # -- tables
 
-    async def _table(self, source: Source) -> FollowedTable:
+    async def _held(self, source: Source) -> FollowedTable:
+        """Return a source's table, read to where it ended; it stays until it is released."""
         lock = self._beginning.setdefault(source.name, asyncio.Lock())
         async with lock:
             table = self._tables.get(source.name)
-            if table is not None and table.failure is not None:
+            if table is not None and (table.failure is not None or table.source != source):
                 del self._tables[source.name]
                 self._later(table.close, f"forget {source.name}")
                 table = None
-            if table is None or table.source != source:
+            if table is None:
                 table = self._made(source)
                 await self._make_room()
                 self._tables[source.name] = table
-                try:
-                    await table.start()
-                    await self._in_time(_all_to_end([table]), source.name)
-                except BaseException:
-                    self._tables.pop(source.name, None)
-                    await table.close()
-                    raise
+                await self._begin(table)
+            table.hold()
         table.last_asked_s = time.monotonic()
         return table
+
+    async def _begin(self, table: FollowedTable) -> None:
+        """Have a table followed, and read; nobody takes its place meanwhile."""
+        name = table.source.name
+        try:
+            with table.used():
+                await table.start()
+                await self._in_time(_all_to_end([table]), name)
+        except BaseException:
+            if self._tables.get(name) is table:
+                del self._tables[name]
+            await table.close()
+            raise
 
     def _made(self, source: Source) -> FollowedTable:
         reader = TopicReader(self._make_client("table"), [source.topic], self._learn)

@@ -68,6 +68,8 @@ class Pushing:
         self._name, self._settings, self._make_client, self._state = name, settings, make_client, state
         self._numbers = itertools.count(1)
         self.queries: dict[str, PushQuery] = {}
+        self._planned = 0
+        """Queries that are planned at the moment, and run when they are."""
         self.rows = 0
         """That were given so far."""
 
@@ -88,7 +90,7 @@ class Pushing:
     ) -> tuple[PushQuery, AsyncGenerator[list[Row], None]]:
         """Begin a query; returns it and its rows as they come. Raises SqlError, StatementError where there are too many."""
         limit = self._settings.limits.push_queries
-        if len(self.queries) >= limit:
+        if len(self.queries) + self._planned >= limit:
             raise StatementError(
                 PUSH_LIMIT,
                 f"Maximum number of push queries exceeded: {limit} run on this server (max.push.queries).",
@@ -106,7 +108,11 @@ class Pushing:
                 plan, ProcessingLog(id_, log_of(self._settings, {each.topic for each in plan.sources}))
             )
 
-        found, task = await self._turns.run(begun)
+        self._planned += 1
+        try:
+            found, task = await self._turns.run(begun)
+        finally:
+            self._planned -= 1
         where = of_streams(allowed(session)).get(RESET) or self._settings.streams.get(RESET, "latest")
         self.queries[id_] = found
         return found, self._rows(found, task, where, query.limit)
