@@ -34,9 +34,9 @@ THREADS = 8
 """Queries that are begun, paused or ended at the same time."""
 END_SECONDS = 30.0
 CLOSE_SECONDS = 10.0
-"""For all queries to commit at a stop, and then for their hosts: with what else ends less than others wait before they kill."""
+"""For all queries to commit at a stop, and then for their hosts: in all, less than others wait before they kill."""
 LOST_SECONDS = 2.0
-"""For queries of a server that has lost its office: another one's may run already, and commits are refused, or unheard."""
+"""For queries of a server that has lost its office: another's may run already, and commits are refused, or unheard."""
 RETRY_SECONDS, RETRY_SECONDS_MAX = 1.0, 60.0
 """Between two tries to begin a query that could not be."""
 RUNNING, PAUSED, ERROR, STARTING = "RUNNING", "PAUSED", "ERROR", "RUNNING"
