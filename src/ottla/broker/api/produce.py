@@ -44,6 +44,7 @@ from ottla.wire import (
     ProducePartition,
     ProduceTopic,
     RecordsRefused,
+    batch_bound,
     batch_too_large,
     has_many_records,
     read_batch_header,
@@ -69,6 +70,8 @@ ATTRIBUTES_LOW_BYTE: Final = 22
 
 PARTITIONS_AT_ONCE_MAX: Final = 512
 """Partitions of one request that are appended to without a pause: producers name far fewer, attackers more."""
+DECOMPRESSED_AT_ONCE_MAX: Final = 16 << 20
+"""Bytes that a request's batches may become on the event loop, which takes a tenth of a second."""
 PARTITIONS_PER_STEP: Final = 64
 """Partitions of a longer request after which others have their turn."""
 
@@ -317,17 +320,24 @@ class _Elsewhere(NamedTuple):
 
 
 def _has_long_batches(request: Produce) -> bool:
+    room = DECOMPRESSED_AT_ONCE_MAX
     for topic in request.topic_data:
         for data in topic.partition_data:
-            if data.records is not None and has_many_records(data.records):
-                return True
+            if data.records is not None:
+                room -= batch_bound(data.records)
+                if room < 0 or has_many_records(data.records):
+                    return True
     return False
 
 
 def _to_check(context: RequestContext[ProduceParts], request: Produce) -> list[_Elsewhere]:
-    """Return the batches with another codec than their topic's, or many records, of topics that the client may write to."""
+    """Return the batches that are not for the event loop, of topics that the client may write to.
+
+    They have another codec than their topic's, many records, or become too much in all.
+    """
     partitions = context.services.partitions
     found = []
+    room = DECOMPRESSED_AT_ONCE_MAX
     for topic in request.topic_data:
         name = topic.name or partitions.topic_name(topic.topic_id) or ""
         for data in topic.partition_data:
@@ -335,7 +345,9 @@ def _to_check(context: RequestContext[ProduceParts], request: Produce) -> list[_
             if hosted is None or data.records is None:
                 continue
             codec = hosted.recompress_to if _has_other_codec(hosted, data.records) else None
-            if codec is None and not has_many_records(data.records):
+            bound = batch_bound(data.records)
+            if codec is None and bound <= room and not has_many_records(data.records):
+                room -= bound
                 continue
             if context.would_allow(Operation.WRITE, Resource.TOPIC, name):  # the append asks again, and refuses
                 found.append(_Elsewhere(data, codec, hosted.compression_level, hosted.rules))
