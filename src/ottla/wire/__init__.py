@@ -83,6 +83,7 @@ from ottla.wire.message import (
 from ottla.wire.records import (
     AT_ONCE_MAX,
     BATCH_OVERHEAD,
+    DECOMPRESSED_AT_ONCE_MAX,
     LENGTH_END,
     MAGIC,
     NO_PRODUCER_EPOCH,
@@ -161,6 +162,7 @@ __all__ = [
     "AT_ONCE_MAX",
     "BATCH_OVERHEAD",
     "COORDINATOR_TOPICS",
+    "DECOMPRESSED_AT_ONCE_MAX",
     "DECOMPRESSED_BYTES_MAX",
     "LENGTH_END",
     "MAGIC",

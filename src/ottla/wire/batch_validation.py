@@ -39,6 +39,7 @@ from ottla.wire.record_walk import invalid, walk_records
 
 __all__ = [
     "AT_ONCE_MAX",
+    "DECOMPRESSED_AT_ONCE_MAX",
     "BatchRules",
     "RecordsRefused",
     "admit_batch",
@@ -56,6 +57,8 @@ ADMITTED_BYTES_MAX: Final = 64 * 1024 * 1024
 
 AT_ONCE_MAX: Final = 32_768
 """Records of a batch that are walked on the event loop: a megabyte of empty ones, compressed, may be nine million."""
+DECOMPRESSED_AT_ONCE_MAX: Final = 16 << 20
+"""Bytes that the batches of a request, or of a read, may become on the event loop, which takes a tenth of a second."""
 NAMED_MAX: Final = 1000
 """Records that a refusal names one by one."""
 BYTES_MAX: Final = 0x7FFFFFFF

@@ -33,6 +33,7 @@ from ottla.wire.batch_builder import (
 )
 from ottla.wire.batch_validation import (
     AT_ONCE_MAX,
+    DECOMPRESSED_AT_ONCE_MAX,
     BatchRules,
     RecordsRefused,
     admit_batch,
@@ -57,6 +58,7 @@ from ottla.wire.record_walk import read_varlong, walk_records
 __all__ = [
     "AT_ONCE_MAX",
     "BATCH_OVERHEAD",
+    "DECOMPRESSED_AT_ONCE_MAX",
     "LENGTH_END",
     "MAGIC",
     "NO_PRODUCER_EPOCH",

@@ -21,6 +21,7 @@ from ottla.background import count_failure, supervise
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition, WireError
 from ottla.broker.coordinators.transaction_admission import Admission, Admitted, Writer, admit
 from ottla.broker.parts import ProduceParts
+from ottla.broker.replicas.decompressing import ROOM
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.broker.replicas.produce_answer import Appended, acknowledged, tell_leader
 from ottla.broker.replicas.quick_produce import QuickProduce
@@ -70,8 +71,6 @@ ATTRIBUTES_LOW_BYTE: Final = 22
 
 PARTITIONS_AT_ONCE_MAX: Final = 512
 """Partitions of one request that are appended to without a pause: producers name far fewer, attackers more."""
-DECOMPRESSED_AT_ONCE_MAX: Final = 16 << 20
-"""Bytes that a request's batches may become on the event loop, which takes a tenth of a second."""
 PARTITIONS_PER_STEP: Final = 64
 """Partitions of a longer request after which others have their turn."""
 
@@ -320,14 +319,14 @@ class _Elsewhere(NamedTuple):
 
 
 def _has_long_batches(request: Produce) -> bool:
-    room = DECOMPRESSED_AT_ONCE_MAX
+    size = 0
     for topic in request.topic_data:
         for data in topic.partition_data:
             if data.records is not None:
-                room -= batch_bound(data.records)
-                if room < 0 or has_many_records(data.records):
+                size += batch_bound(data.records)
+                if has_many_records(data.records):
                     return True
-    return False
+    return not ROOM.take(size)
 
 
 def _to_check(context: RequestContext[ProduceParts], request: Produce) -> list[_Elsewhere]:
@@ -337,7 +336,6 @@ def _to_check(context: RequestContext[ProduceParts], request: Produce) -> list[_
     """
     partitions = context.services.partitions
     found = []
-    room = DECOMPRESSED_AT_ONCE_MAX
     for topic in request.topic_data:
         name = topic.name or partitions.topic_name(topic.topic_id) or ""
         for data in topic.partition_data:
@@ -345,9 +343,7 @@ def _to_check(context: RequestContext[ProduceParts], request: Produce) -> list[_
             if hosted is None or data.records is None:
                 continue
             codec = hosted.recompress_to if _has_other_codec(hosted, data.records) else None
-            bound = batch_bound(data.records)
-            if codec is None and bound <= room and not has_many_records(data.records):
-                room -= bound
+            if codec is None and not has_many_records(data.records) and ROOM.take(batch_bound(data.records)):
                 continue
             if context.would_allow(Operation.WRITE, Resource.TOPIC, name):  # the append asks again, and refuses
                 found.append(_Elsewhere(data, codec, hosted.compression_level, hosted.rules))
