@@ -159,6 +159,42 @@ def test_a_batch_of_many_records_is_walked_by_the_worker_process_alone(
     run(test)
 
 
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+def test_batches_that_become_too_much_are_decompressed_by_the_worker_process_alone(
+    tmp_path: Path, codec: Codec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of 32 MiB by itself, and of twenty of 1 MiB in a request those that are too many."""
+    small, large = batch(bytes(1 << 20), codec=codec), batch(bytes(32 << 20), codec=codec)
+    loop_bytes = 0
+    payload = batch_validation.records_payload
+
+    def counted(*args: Any, **named: Any) -> bytes:
+        nonlocal loop_bytes
+        found = payload(*args, **named)
+        loop_bytes += len(found)
+        return found
+
+    async def test() -> None:
+        nonlocal loop_bytes
+        offload = _NotedProcess()
+        async with running_node(tmp_path, offload=offload) as client:
+            await client.create("t")
+            monkeypatch.setattr(batch_validation, "records_payload", counted)
+            for _ in range(2):  # the second may be handled quickly
+                answer = await client.ask(client.produce_request("t", large), 12)
+                assert answer.responses[0].partition_responses[0].error_code == 0
+            assert (offload.calls, loop_bytes) == (["walked"] * 2, 0)
+            request: Any = client.produce_request("t", small)
+            partitions = request.topic_data[0].partition_data
+            partitions += [client.produce_request("t", small).topic_data[0].partition_data[0] for _ in range(19)]
+            answer = await client.ask(request, 12)
+            assert [each.error_code for each in answer.responses[0].partition_responses] == [0] * 20
+            assert 0 < loop_bytes <= 16 << 20
+            assert 3 <= len(offload.calls) - 2 < 20
+
+    run(test)
+
+
 @pytest.mark.parametrize("bad_first", [True, False])
 def test_a_bad_batch_does_not_refuse_a_good_one_of_the_same_partition(tmp_path: Path, bad_first: bool) -> None:
     async def test() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.server import Server
+import pytest
+
+from tests.server import Server, running_server
 from tests.sql_server.running import running_sql, start_sql
 from tests.waiting import until
 
@@ -219,3 +221,20 @@ def test_a_query_of_the_latest_begins_where_its_topic_ended_when_it_was_made(bro
             auto_offset_reset="latest",
         )
         sql.wait_rows("SELECT * FROM x;", [[2], [3]])
+
+
+@pytest.mark.slow
+def test_a_server_whose_cluster_is_gone_stops_in_seconds(tmp_path: Path) -> None:
+    """Thirty seconds and more are what others wait before they kill it, and nothing can be committed any more."""
+    with running_server(tmp_path) as broker, running_sql(broker.bootstrap) as sql:
+        sql.ksql(
+            "CREATE STREAM g (k STRING KEY, v INT) WITH (kafka_topic='gone', format='JSON', partitions=1);"
+            "CREATE TABLE c AS SELECT k, COUNT(*) AS n FROM g GROUP BY k; INSERT INTO g VALUES ('a', 1);"
+        )
+        sql.wait_rows("SELECT n FROM c;", [[1]])
+        broker.process.kill()
+        until(lambda: "another server may run the queries now" in sql.said(), sql.said)
+        sql.process.terminate()
+        sql.process.wait(20)
+        until(lambda: "is left to its session: " in sql.said(), sql.said)
+        assert "is left to its session:  (" not in sql.said()

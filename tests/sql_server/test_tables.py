@@ -9,6 +9,9 @@ from contextlib import asynccontextmanager
 from ottla.background import failure_counts
 from ottla.base import TopicPartition
 from ottla.client import BlockingClient, batch_of
+from ottla.sql import parse_statement
+from ottla.sql.tree.statements import QueryStatement
+from ottla.sql_server.errors import PUSH_LIMIT, StatementError
 from ottla.sql_server.rest.instance import Instance
 from ottla.sql_server.settings import server_settings
 from tests.background.killing import kill, named
@@ -127,5 +130,68 @@ def test_a_query_that_waits_for_rows_hears_that_their_follower_has_ended(broker:
             assert answer.status == 500
             assert "Table W is not followed any more" in answer.body["message"]
             assert found.server.pulling.failed == ["W"]
+
+    asyncio.run(story())
+
+
+def test_the_rows_of_tables_are_counted_as_they_change(broker: Server) -> None:
+    async def story() -> None:
+        async with instance(broker.bootstrap, "counting_") as (found, ask):
+            made = "CREATE TABLE n (k STRING PRIMARY KEY, v INT) WITH (kafka_topic='n', format='JSON', partitions=1);"
+            assert (await ask("POST", "/ksql", {"ksql": made})).status == 200
+            a, b = b'"a"', b'"b"'
+            written = ((a, b'{"V":1}'), (a, b'{"V":2}'), (b, b'{"V":3}'), (b'"c"', None), (b, None), (b, None))
+            query = {"sql": "SELECT k, v FROM n;", "properties": {"ottla.sql.pull.consistency": "latest"}}
+            counts = []
+            for each in written:
+                await asyncio.to_thread(write, broker, "n", each)
+                assert (await ask("POST", "/query-stream", query)).status == 200
+                counts.append(found.server.pulling.rows)
+            assert counts == [1, 1, 2, 2, 1, 1]
+            assert "ottla_sql_followed_rows 1\n" in (await ask("GET", "/metrics")).body
+
+    asyncio.run(story())
+
+
+def test_a_table_that_begins_or_is_waited_for_makes_no_room_for_another(broker: Server) -> None:
+    """One may be followed; whoever asks for another meanwhile is refused, and the first one has its answer."""
+
+    async def story() -> None:
+        async with instance(broker.bootstrap, "room_", ottla_sql_followed_tables_max="1") as (found, ask):
+            for name in ("r1", "r2"):
+                columns = "(k STRING PRIMARY KEY, v INT)"
+                made = f"CREATE TABLE {name} {columns} WITH (kafka_topic='{name}', format='JSON', partitions=1);"
+                assert (await ask("POST", "/ksql", {"ksql": made})).status == 200
+            position = {"ottla.sql.pull.position": '{"r1":{"0":1}}'}
+            first = asyncio.ensure_future(
+                ask("POST", "/query-stream", {"sql": "SELECT v FROM r1;", "properties": position})
+            )
+            while not (found.server.pulling.followed and named("follow R1")):
+                await asyncio.wait([first], timeout=0.01)
+            second = await ask("POST", "/query-stream", {"sql": "SELECT v FROM r2;"})
+            assert (second.status, second.body["error_code"]) == (429, 42900), second
+            assert "ottla.sql.followed.tables.max" in second.body["message"]
+            await asyncio.to_thread(write, broker, "r1", (b'"a"', b'{"V":7}'))
+            answer = await first
+            assert answer.status == 200 and "[7]" in str(answer.body), answer
+            assert (await ask("POST", "/query-stream", {"sql": "SELECT v FROM r2;"})).status == 200
+
+    asyncio.run(story())
+
+
+def test_push_queries_that_are_planned_at_the_same_time_keep_to_their_limit(broker: Server) -> None:
+    async def story() -> None:
+        async with instance(broker.bootstrap, "pushes_", max_push_queries="2") as (found, ask):
+            made = "CREATE STREAM p (v INT) WITH (kafka_topic='p', value_format='JSON', partitions=1);"
+            assert (await ask("POST", "/ksql", {"ksql": made})).status == 200
+            begin = found.server.pushing.begin
+            statement = parse_statement("SELECT v FROM p EMIT CHANGES;")
+            assert isinstance(statement, QueryStatement)
+            begun = await asyncio.gather(
+                *(begin(statement.query, "SELECT", {}) for _ in range(8)), return_exceptions=True
+            )
+            refused = [each for each in begun if isinstance(each, StatementError)]
+            assert [each.code for each in refused] == [PUSH_LIMIT] * 6, begun
+            assert len(found.server.pushing.queries) == 2
 
     asyncio.run(story())

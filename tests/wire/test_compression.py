@@ -8,8 +8,10 @@ import random
 import cramjam
 import pytest
 
-from ottla.base import ErrorCode, KafkaError
-from ottla.wire import Codec, compress, decompress
+from ottla.base import ErrorCode, KafkaError, Millis
+from ottla.wire import AT_ONCE_MAX, BatchRules, Codec, Record, admit_batch, build_batch, compress, decompress
+from ottla.wire.checksum import crc32c
+from ottla.wire.decompressed_bound import UNKNOWN, decompressed_bound
 
 CODECS = [codec for codec in Codec if codec is not Codec.NONE]
 TEXT = b"the quick brown fox jumps over the lazy dog. " * 5000
@@ -82,3 +84,31 @@ def test_a_declared_snappy_size_is_not_believed() -> None:
     with pytest.raises(KafkaError) as refused:
         decompress(Codec.SNAPPY, lie, 1 << 30)
     assert refused.value.code is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("size", [0, 1, 100, 32768, 225_000, 3_000_000])
+def test_what_a_batch_becomes_is_bounded_without_decompressing_it(codec: Codec, size: int) -> None:
+    for data in (TEXT[:size], bytes(size), random.Random(size).randbytes(size)):
+        small = compress(codec, data)
+        bound = decompressed_bound(codec, memoryview(small))
+        assert len(data) <= bound <= max(2 * len(data), 256 << 10), (len(data), len(small))
+
+
+def test_frames_behind_each_other_are_all_counted_and_what_is_no_frame_may_be_anything() -> None:
+    for codec in (Codec.ZSTD, Codec.LZ4, Codec.SNAPPY):
+        one = bytes(compress(codec, bytes(1 << 20)))
+        assert decompressed_bound(codec, memoryview(one * 3)) == 3 * decompressed_bound(codec, memoryview(one))
+    for codec in (Codec.ZSTD, Codec.LZ4):
+        whole = bytes(compress(codec, TEXT))
+        assert decompressed_bound(codec, memoryview(b"\x00" + whole)) == UNKNOWN
+        for end in range(1, len(whole), 97):
+            assert decompressed_bound(codec, memoryview(whole[:end])) >= 0
+
+
+def test_a_gzip_that_says_less_than_it_holds_is_refused_where_the_loop_would_decompress_it() -> None:
+    lying = bytearray(build_batch([Record(value=bytes(4 << 20), timestamp=Millis(1))], codec=Codec.GZIP))
+    lying[-4:] = bytes(4)
+    lying[17:21] = crc32c(memoryview(lying)[21:]).to_bytes(4, "big")
+    with pytest.raises(KafkaError, match="hold more than 262144 bytes"):
+        admit_batch(lying, BatchRules(records_max=AT_ONCE_MAX), 1)

@@ -232,7 +232,8 @@ class GroupMember:
                 async with asyncio.timeout_at(until):
                     await self.heartbeat()
             except (KafkaError, TimeoutError) as error:
-                log.warning("No answer to a heartbeat from the coordinator of %s: %s", self.group, error)
+                why = str(error) or f"{self._session_timeout_ms} ms of a session are over"
+                log.warning("No answer to a heartbeat from the coordinator of %s: %s", self.group, why)
                 if loop.time() >= until:
                     self.generation = NO_GENERATION
                     self._rejoin = "no heartbeat was answered for a whole session"
@@ -259,7 +260,8 @@ class GroupMember:
             async with asyncio.timeout(LEAVE_SECONDS_MAX):
                 await self._client.request(request, coordinator_of=self._coordinator, lowest=MEMBERS_FROM)
         except (OttlaError, TimeoutError) as error:
-            log.warning("Leaving group %s is left to its session: %s", self.group, error)
+            why = str(error) or f"no answer within {LEAVE_SECONDS_MAX:g} s"
+            log.warning("Leaving group %s is left to its session: %s", self.group, why)
 
     async def close(self, *, leave: bool = True) -> None:
         """End the membership, and close the client; without `leave` as a member that dies does."""

@@ -33,6 +33,10 @@ log = logging.getLogger(__name__)
 THREADS = 8
 """Queries that are begun, paused or ended at the same time."""
 END_SECONDS = 30.0
+CLOSE_SECONDS = 10.0
+"""For all queries to commit at a stop, and then for their hosts: in all, less than others wait before they kill."""
+LOST_SECONDS = 2.0
+"""For queries of a server that has lost its office: another's may run already, and commits are refused, or unheard."""
 RETRY_SECONDS, RETRY_SECONDS_MAX = 1.0, 60.0
 """Between two tries to begin a query that could not be."""
 RUNNING, PAUSED, ERROR, STARTING = "RUNNING", "PAUSED", "ERROR", "RUNNING"
@@ -103,7 +107,8 @@ class QueryHosts:
         await end(*self._tasks)
         service = self._service
         if service is not None:
-            await self._threaded(service.close)
+            patience_s = CLOSE_SECONDS if self.has_office else LOST_SECONDS
+            await self._threaded(lambda: service.close(patience_s))
         self._threads.shutdown(wait=False)
 
     # -- office
@@ -129,7 +134,7 @@ class QueryHosts:
         async def stop() -> None:
             service, name = self._service, application_id(self._settings.service_id, hosted.query.id)
             if hosted.application is not None and service is not None and not self.has_office:
-                await self._threaded(lambda: service.end(name, timeout_s=END_SECONDS))
+                await self._threaded(lambda: service.end(name, timeout_s=LOST_SECONDS))
                 hosted.application = None
 
         return stop

@@ -129,7 +129,7 @@ class Pulling:
     @property
     def rows(self) -> int:
         """How many rows they have."""
-        return sum(each.count() for each in self._tables.values())
+        return sum(each.count for each in self._tables.values())
 
     def forget_dropped(self, state: ServerState) -> None:
         """Let tables go that are not what they were."""

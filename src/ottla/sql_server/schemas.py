@@ -9,7 +9,6 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -18,7 +17,8 @@ from ottla.serdes import KnownSchema, Registry, SchemaText, SerdeError, serde_se
 from ottla.sql import RegistryAwayError, SqlError
 from ottla.sql.answers import WITH_SCHEMAS, SchemaRegistry
 from ottla.sql.commands import Catalogue
-from ottla.sql_server.turns import Watch, evaluated
+from ottla.sql_server.errors import TOO_MANY, StatementError
+from ottla.sql_server.workers import BUSY, Watch, Workers
 from ottla.streams import Record
 
 __all__ = ["Asking", "ReadRegistry", "ServerRegistry", "registry_of"]
@@ -139,12 +139,15 @@ class Asking:
         """
         self._url, self._timeout_s, self._catalogue = url, timeout_s, catalogue
         self._planning_s = PLANNING_SECONDS_MAX if planning_s is None else planning_s
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="planning")
+        self._workers = Workers("planning", THREADS)
+        self._commands = Workers("commands", THREADS)
+        """For what has to end, which waits for no statement."""
         self._learned: set[int] = set()
 
     def close(self) -> None:
         """Begin no more calls; those that run end by themselves."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._workers.close()
+        self._commands.close()
 
     async def run(self, call: Callable[[], T], *, has_to_end: bool = False) -> T:
         """Return what a call gives; raises what it raises, and for one that takes too long RegistryAwayError.
@@ -154,20 +157,22 @@ class Asking:
         """
         limit_s = self._timeout_s if self._url else None if has_to_end else self._planning_s
         watch = Watch(math.inf if has_to_end else self._planning_s)
+        workers = self._commands if has_to_end else self._workers
+        limit = asyncio.timeout(limit_s)
         try:
-            async with asyncio.timeout(limit_s):
-                return await asyncio.get_running_loop().run_in_executor(self._threads, evaluated, watch, call)
+            async with limit:
+                return await workers.run(watch, call)
         except TimeoutError:
-            watch.give_up()
+            if not limit.expired():
+                raise
+            if watch.waits:
+                raise StatementError(TOO_MANY, BUSY) from None
             if not self._url:
                 raise SqlError(f"The statement could not be planned within {self._planning_s:g} s") from None
             raise RegistryAwayError(
                 f"The schema registry at {self._url} did not answer within {self._timeout_s:g} s "
                 "(ottla.sql.registry.timeout.ms)"
             ) from None
-        except asyncio.CancelledError:
-            watch.give_up()
-            raise
 
     async def learn(self, records: Iterable[Record]) -> None:
         """Ask for the schemas that records were written with, so that reading them asks for nothing any more.

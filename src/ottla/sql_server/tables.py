@@ -43,7 +43,8 @@ CREATE TABLE rows (key BLOB, starts INTEGER, ends INTEGER, sort, value BLOB, tim
 CREATE INDEX sorted ON rows (sort);
 """
 _COLUMNS = "key, starts, ends, value, time, part, off"
-_PUT = "INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_ADD = "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_CHANGE = "UPDATE rows SET value = ?, time = ?, part = ?, off = ? WHERE key = ? AND starts = ? AND ends = ?"
 _DROP = "DELETE FROM rows WHERE key = ? AND starts = ? AND ends = ?"
 Stored = tuple[bytes, int, int, bytes, int, int, int]
 UNFIT = (ValueError, OverflowError, TypeError, RecursionError, OttlaError)
@@ -63,6 +64,8 @@ class FollowedTable:
         self._reader = reader
         self._rows = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         self._rows.executescript(_MAKE)
+        self.count = 0
+        """How many rows there are; SQLite would read them all to say it."""
         layout, schema = source.layout, source.schema
         self._key, self._value = layout.key_codec(schema), layout.value_codec(schema)
         self._is_sorted = len(schema.key) == 1 and schema.key[0].type.base in SORTED
@@ -175,11 +178,12 @@ class FollowedTable:
         if found is None:
             return
         if record.value is None:
-            self._rows.execute(_DROP, found)
+            self.count -= self._rows.execute(_DROP, found).rowcount
             return
-        key, starts, ends = found
-        place = (record.timestamp, record.partition, record.offset)
-        self._rows.execute(_PUT, (key, starts, ends, self._sort(key), record.value, *place))
+        written = (record.value, record.timestamp, record.partition, record.offset)
+        if not self._rows.execute(_CHANGE, (*written, *found)).rowcount:
+            self._rows.execute(_ADD, (*found, self._sort(found[0]), *written))
+            self.count += 1
 
     def _placed(self, key: bytes | None) -> tuple[bytes, int, int] | None:
         """A record's key without its window, and the window's bounds."""
@@ -208,10 +212,6 @@ class FollowedTable:
         return None if found is None else _sortable(found[0])
 
     # -- looking
-
-    def count(self) -> int:
-        """How many rows there are."""
-        return int(self._rows.execute("SELECT count(*) FROM rows").fetchone()[0])
 
     def found(self, wanted: TableRows) -> Iterator[Row]:
         """The rows that are wanted, as they are found; what is written meanwhile may be among them."""

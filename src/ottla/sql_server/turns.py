@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from ottla.sql import SqlError, TooLongError, watched
+from ottla.sql import SqlError
 from ottla.sql_server.errors import TOO_MANY, StatementError
+from ottla.sql_server.workers import BUSY, Watch, Workers
 
-__all__ = ["EVALUATING_SECONDS_MAX", "TOO_LARGE", "TURN_SECONDS_MAX", "Turns", "Watch", "evaluated"]
+__all__ = ["EVALUATING_SECONDS_MAX", "TOO_LARGE", "TURN_SECONDS_MAX", "Turns"]
 
 T = TypeVar("T")
 THREADS = 4
@@ -25,8 +25,6 @@ EVALUATING_SECONDS_MAX = 10.0
 """Of what a statement says by itself, and of what it says of one row."""
 WAIT_SECONDS_MAX = 30.0
 """For a thread, while other statements have them all."""
-LOOKS = 8
-"""The clock is read at every so many looks: that costs as much as a call of a lambda."""
 LONG = 2_000
 """Characters of a text from which on it is read in a thread."""
 TOO_LARGE = (
@@ -35,49 +33,17 @@ TOO_LARGE = (
 )
 
 
-class Watch:
-    """What a thread looks at while it evaluates: the time that is left, and whether anybody still waits.
-
-    It counts the thread's own processor time, so that what else a busy machine does is not counted.
-    """
-
-    def __init__(self, seconds_max: float, what: str = "The statement") -> None:
-        self._seconds_max, self._what = seconds_max, what
-        self._is_given_up = False
-        self._end_s = 0.0
-        self._looks = 0
-
-    def begin(self) -> None:
-        """Count from now on, in this thread, as for a new row."""
-        self._end_s = time.thread_time() + self._seconds_max
-
-    def give_up(self) -> None:
-        """Have the thread stop at its next look."""
-        self._is_given_up = True
-
-    def __call__(self) -> None:
-        """Raise TooLongError where it is too long, or nobody waits any more."""
-        if self._is_given_up:
-            raise TooLongError(f"{self._what} was given up: nobody waits for it")
-        self._looks += 1
-        if not self._looks % LOOKS and time.thread_time() > self._end_s:
-            raise TooLongError(
-                f"{self._what} takes longer than {self._seconds_max:g} s to evaluate. Make its expressions cheaper: "
-                "lambdas over fewer elements, shorter texts"
-            )
-
-
 class Turns:
     """Threads that statements share; `close` at the end."""
 
     def __init__(self, threads: int = THREADS, *, seconds_max: float | None = None) -> None:
         """`seconds_max` bounds a call, and a row; EVALUATING_SECONDS_MAX by itself."""
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="evaluating")
+        self._workers = Workers("evaluating", threads)
         self._seconds_max = EVALUATING_SECONDS_MAX if seconds_max is None else seconds_max
 
     def close(self) -> None:
         """Begin nothing more."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._workers.close()
 
     async def run(self, call: Callable[[], T]) -> T:
         """Return what a call gives; raises what it raises, SqlError where it takes too long or no stack holds it."""
@@ -105,25 +71,16 @@ class Turns:
                 yield batch
 
     async def _threaded(self, watch: Watch, call: Callable[[], T]) -> T:
+        limit = asyncio.timeout(WAIT_SECONDS_MAX + self._seconds_max)
         try:
-            async with asyncio.timeout(WAIT_SECONDS_MAX + self._seconds_max):
-                return await asyncio.get_running_loop().run_in_executor(self._threads, evaluated, watch, call)
+            async with limit:
+                return await self._workers.run(watch, call)
         except RecursionError:
             raise SqlError(TOO_LARGE) from None
         except TimeoutError:
-            raise StatementError(
-                TOO_MANY, "Other statements take all the time that this server has to evaluate them; ask again later."
-            ) from None
-        except BaseException:
-            watch.give_up()
-            raise
-
-
-def evaluated(watch: Watch, call: Callable[[], T]) -> T:
-    """Return what a call gives, in this thread, which looks at the watch meanwhile."""
-    watch.begin()
-    with watched(watch):
-        return call()
+            if not limit.expired():
+                raise
+            raise StatementError(TOO_MANY, BUSY) from None
 
 
 def _slice(rows: Iterator[T | None], most: int, watch: Watch) -> tuple[list[T], bool]:

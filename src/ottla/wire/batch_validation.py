@@ -33,14 +33,17 @@ from ottla.wire.batch import (
 )
 from ottla.wire.checksum import crc32c
 from ottla.wire.compression import Codec
+from ottla.wire.decompressed_bound import decompressed_bound
 from ottla.wire.record_reader import iter_batch_records, records_payload
 from ottla.wire.record_walk import invalid, walk_records
 
 __all__ = [
     "AT_ONCE_MAX",
+    "DECOMPRESSED_AT_ONCE_MAX",
     "BatchRules",
     "RecordsRefused",
     "admit_batch",
+    "batch_bound",
     "batch_too_large",
     "has_many_records",
     "validate_batches",
@@ -54,9 +57,13 @@ ADMITTED_BYTES_MAX: Final = 64 * 1024 * 1024
 
 AT_ONCE_MAX: Final = 32_768
 """Records of a batch that are walked on the event loop: a megabyte of empty ones, compressed, may be nine million."""
+DECOMPRESSED_AT_ONCE_MAX: Final = 16 << 20
+"""Bytes that the batches of a request, or of a read, may become on the event loop, which takes a tenth of a second."""
 NAMED_MAX: Final = 1000
 """Records that a refusal names one by one."""
 BYTES_MAX: Final = 0x7FFFFFFF
+CODEC_AT: Final = 22
+"""Where the lower byte of its attributes is, in which its codec stands."""
 COUNT_AT: Final = BATCH_OVERHEAD - 4
 """Where a batch says how many records it has."""
 RECORD_BYTES_MIN: Final = 7
@@ -163,9 +170,28 @@ def has_many_records(records: Buffer) -> bool:
     return len(records) >= BATCH_OVERHEAD and int.from_bytes(records[COUNT_AT:BATCH_OVERHEAD], "big") > AT_ONCE_MAX
 
 
+def batch_bound(records: Buffer) -> int:
+    """Return how many bytes a compressed batch may become at most, 0 for one that is not compressed."""
+    if len(records) < BATCH_OVERHEAD or not records[CODEC_AT] & Attributes.CODEC:
+        return 0
+    try:
+        codec = Codec(records[CODEC_AT] & Attributes.CODEC)
+    except ValueError:  # there is none such, which is refused
+        return 0
+    with memoryview(records)[BATCH_OVERHEAD:] as payload:
+        return decompressed_bound(codec, payload)
+
+
+def _limit_of(buf: Buffer, header: BatchHeader, rules: BatchRules) -> int:
+    """Return what a batch may become: on the event loop no more than gzip has said, which nothing else tells."""
+    if header.codec != Codec.GZIP or rules.records_max == BYTES_MAX:
+        return rules.decompressed_bytes_max
+    return min(rules.decompressed_bytes_max, batch_bound(buf))
+
+
 def _check_count(buf: Buffer, header: BatchHeader, rules: BatchRules) -> None:
     """Refuse a batch that does not decompress, or that counts more records than its bytes can be."""
-    payload = records_payload(buf, 0, header, limit=rules.decompressed_bytes_max)
+    payload = records_payload(buf, 0, header, limit=_limit_of(buf, header, rules))
     if header.record_count * RECORD_BYTES_MIN > len(payload):
         raise invalid(f"Invalid reported count for record batch: {header.record_count} in {len(payload)} bytes")
 
@@ -250,7 +276,7 @@ def _refuse_attributes(header: BatchHeader) -> None:
 def _check_records(buf: Buffer, header: BatchHeader, rules: BatchRules, now_ms: int) -> int:
     """Walk the records and apply the topic's rules; return the largest timestamp."""
     if header.attributes & Attributes.CODEC:
-        payload: bytes | memoryview = records_payload(buf, 0, header, limit=rules.decompressed_bytes_max)
+        payload: bytes | memoryview = records_payload(buf, 0, header, limit=_limit_of(buf, header, rules))
     else:
         payload = memoryview(buf)[BATCH_OVERHEAD:]
     least, most, keyless = walk_records(payload, 0, header.record_count)
@@ -268,7 +294,7 @@ def _refuse_records(buf: Buffer, header: BatchHeader, rules: BatchRules, now_ms:
     errors: list[tuple[int, str]] = []
     bad_time, count = False, 0
     earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
-    for index, record in enumerate(iter_batch_records(buf, 0, header, limit=rules.decompressed_bytes_max)):
+    for index, record in enumerate(iter_batch_records(buf, 0, header, limit=_limit_of(buf, header, rules))):
         if rules.require_keys and record.key is None:
             count += 1
             if count <= NAMED_MAX:

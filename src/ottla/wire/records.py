@@ -33,9 +33,11 @@ from ottla.wire.batch_builder import (
 )
 from ottla.wire.batch_validation import (
     AT_ONCE_MAX,
+    DECOMPRESSED_AT_ONCE_MAX,
     BatchRules,
     RecordsRefused,
     admit_batch,
+    batch_bound,
     batch_too_large,
     has_many_records,
     validate_batches,
@@ -56,6 +58,7 @@ from ottla.wire.record_walk import read_varlong, walk_records
 __all__ = [
     "AT_ONCE_MAX",
     "BATCH_OVERHEAD",
+    "DECOMPRESSED_AT_ONCE_MAX",
     "LENGTH_END",
     "MAGIC",
     "NO_PRODUCER_EPOCH",
@@ -74,6 +77,7 @@ __all__ = [
     "RecordsRefused",
     "WritableBuffer",
     "admit_batch",
+    "batch_bound",
     "batch_size_at",
     "batch_times",
     "batch_too_large",

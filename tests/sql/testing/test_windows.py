@@ -135,6 +135,8 @@ def test_a_group_without_windows_leaves_the_windows_and_the_key_keeps_them() -> 
                 ("SESSION (0 SECONDS)", "Gap time (inactivityGapMs) cannot be zero or negative."),
                 ("HOPPING (SIZE 1 SECOND, ADVANCE BY 2 SECONDS)", "given advancement interval is: 2000 ms"),
                 ("HOPPING (SIZE 1 SECOND, ADVANCE BY 0 SECONDS)", "given advancement interval is: 0 ms"),
+                ("HOPPING (SIZE 10 DAYS, ADVANCE BY 1 MILLISECOND)", "Each record would be in 864000000 windows"),
+                ("HOPPING (SIZE 20001 SECONDS, ADVANCE BY 1 SECOND)", "Windows may overlap 20000 times"),
                 ("TUMBLING (SIZE 1 SECOND, GRACE PERIOD -1 SECONDS)", "Grace period must not be negative."),
             )
         ),

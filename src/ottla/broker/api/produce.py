@@ -21,6 +21,7 @@ from ottla.background import count_failure, supervise
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition, WireError
 from ottla.broker.coordinators.transaction_admission import Admission, Admitted, Writer, admit
 from ottla.broker.parts import ProduceParts
+from ottla.broker.replicas.decompressing import ROOM
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.broker.replicas.produce_answer import Appended, acknowledged, tell_leader
 from ottla.broker.replicas.quick_produce import QuickProduce
@@ -44,6 +45,7 @@ from ottla.wire import (
     ProducePartition,
     ProduceTopic,
     RecordsRefused,
+    batch_bound,
     batch_too_large,
     has_many_records,
     read_batch_header,
@@ -317,15 +319,21 @@ class _Elsewhere(NamedTuple):
 
 
 def _has_long_batches(request: Produce) -> bool:
+    size = 0
     for topic in request.topic_data:
         for data in topic.partition_data:
-            if data.records is not None and has_many_records(data.records):
-                return True
-    return False
+            if data.records is not None:
+                size += batch_bound(data.records)
+                if has_many_records(data.records):
+                    return True
+    return not ROOM.take(size)
 
 
 def _to_check(context: RequestContext[ProduceParts], request: Produce) -> list[_Elsewhere]:
-    """Return the batches with another codec than their topic's, or many records, of topics that the client may write to."""
+    """Return the batches that are not for the event loop, of topics that the client may write to.
+
+    They have another codec than their topic's, many records, or become too much in all.
+    """
     partitions = context.services.partitions
     found = []
     for topic in request.topic_data:
@@ -335,7 +343,7 @@ def _to_check(context: RequestContext[ProduceParts], request: Produce) -> list[_
             if hosted is None or data.records is None:
                 continue
             codec = hosted.recompress_to if _has_other_codec(hosted, data.records) else None
-            if codec is None and not has_many_records(data.records):
+            if codec is None and not has_many_records(data.records) and ROOM.take(batch_bound(data.records)):
                 continue
             if context.would_allow(Operation.WRITE, Resource.TOPIC, name):  # the append asks again, and refuses
                 found.append(_Elsewhere(data, codec, hosted.compression_level, hosted.rules))

@@ -23,6 +23,7 @@ from ottla.background import count_failure
 from ottla.base import ErrorCode, KafkaError, Millis
 from ottla.broker.meters import Counter, RequestTimes
 from ottla.broker.parts import ProduceParts
+from ottla.broker.replicas.decompressing import ROOM
 from ottla.broker.replicas.lane_room import LANES_MAX, REMEMBERED_BYTES_MAX, LaneRoom
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.broker.replicas.produce_answer import fail_unreplicated, must_wait, rendered, replication_error
@@ -43,6 +44,7 @@ from ottla.wire import (
     Shape,
     WritableBuffer,
     admit_batch,
+    batch_bound,
     beginning_end,
 )
 
@@ -281,7 +283,8 @@ class QuickProduce:
 
     def _keep(self, lane: _Lane, frame: memoryview, correlation_id: int, records: memoryview) -> bool:
         try:
-            header = admit_batch(records, lane.rules, lane.now_ms)
+            is_small = ROOM.take(batch_bound(records))
+            header = admit_batch(records, lane.rules, lane.now_ms) if is_small else None
         except Exception:  # the handler meets the same, and says what is wrong
             log.debug("A batch for %s-%s is left to the handler", lane.name, lane.index, exc_info=True)
             header = None

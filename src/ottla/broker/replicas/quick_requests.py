@@ -20,6 +20,7 @@ from ottla.background import count_failure
 from ottla.base import KafkaError, Millis
 from ottla.broker.meters import Counter, RequestTimes
 from ottla.broker.parts import ProduceParts
+from ottla.broker.replicas.decompressing import ROOM
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.broker.replicas.produce_answer import Appended, acknowledged, must_wait
 from ottla.broker.requests.answers import Deferred, Encoded
@@ -37,6 +38,7 @@ from ottla.wire import (
     ProducePartition,
     WritableBuffer,
     admit_batch,
+    batch_bound,
     read_produce_request,
     write_produce_response,
 )
@@ -152,7 +154,17 @@ class _Request:
 class QuickRequests:
     """What one read of a connection has brought; `taken` says how many requests wait for `finish`."""
 
-    __slots__ = ("_batches", "_counts", "_granted", "_services", "_taken", "_targets", "is_useless", "taken")
+    __slots__ = (
+        "_batches",
+        "_counts",
+        "_decompressed",
+        "_granted",
+        "_services",
+        "_taken",
+        "_targets",
+        "is_useless",
+        "taken",
+    )
 
     def __init__(self, services: ProduceParts, counts: RequestCounts) -> None:
         self._services = services
@@ -218,6 +230,8 @@ class QuickRequests:
             for data in topic.partition_data:
                 target = self._target(name, data, request.acks)
                 if target is None or data.records is None:
+                    return None
+                if not ROOM.take(batch_bound(data.records)):
                     return None
                 header = admit_batch(data.records, target.rules, target.now_ms)
                 if header.attributes & TRANSACTIONAL:

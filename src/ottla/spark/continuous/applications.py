@@ -19,7 +19,7 @@ from ottla.base import ConfigError, ErrorCode, KafkaError
 from ottla.client import BlockingClient
 from ottla.spark.cluster_protection import check_cluster, secured_part
 from ottla.spark.continuous.mode import CONTINUOUS, EXECUTION, MICRO_BATCH
-from ottla.spark.continuous.service import HostService
+from ottla.spark.continuous.service import STOP_SECONDS, HostService
 from ottla.spark.continuous.shared import SharedHosts, Watched
 from ottla.spark.continuous.supervisor import host_facts
 from ottla.spark.streams.restarts import Restarts
@@ -143,7 +143,7 @@ class StreamsService:
             self._watcher.join(timeout_s)
         self._threads.shutdown(wait=False)
         if self._hosts is not None:
-            self._hosts.close()
+            self._hosts.close(min(timeout_s, STOP_SECONDS))
         if self._made is not None:
             from ottla.spark.sessions import let_go
 

@@ -28,6 +28,8 @@ BETWEEN_SECONDS = 0.003
 BUFFERED_BYTES_MAX = 4 << 20
 """Bytes of a partition that may wait for its work."""
 ANSWER_BYTES_MAX = 16 << 20
+TOLD_AGAIN_SECONDS = 60.0
+"""Between two lines of the log that say the same of a partition: a cluster may be away for days."""
 BACKOFF_SECONDS = 0.5
 
 
@@ -40,6 +42,8 @@ class _Stream:
         self.asked: list[Queue] = []
         """The queues that the Fetch under way is for."""
         self.not_before = 0.0
+        self.told, self.told_at = "", 0.0
+        """What the log was told last of a failure, and when."""
 
     def wanting(self) -> list[Queue]:
         """Return the queues that have room."""
@@ -167,8 +171,11 @@ class Fetching:
                 self._back_off(each, error)
 
     def _back_off(self, stream: _Stream, error: KafkaError) -> None:
-        log.warning("%s cannot be read now: %s", stream.partition, error)
-        stream.not_before = asyncio.get_running_loop().time() + BACKOFF_SECONDS
+        now = asyncio.get_running_loop().time()
+        stream.not_before = now + BACKOFF_SECONDS
+        if str(error) != stream.told or now >= stream.told_at + TOLD_AGAIN_SECONDS:
+            stream.told, stream.told_at = str(error), now
+            log.warning("%s cannot be read now: %s", stream.partition, error)
 
     async def _fetch(self, streams: list[_Stream], wait_ms: int) -> None:
         asked = {each.partition: each for each in streams if each.asked}

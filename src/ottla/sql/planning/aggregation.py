@@ -33,6 +33,8 @@ from ottla.sql.tree.changing import changed
 _BOUNDS = frozenset(name for name, _ in WINDOW_BOUNDS)
 SINGLE_STATES = frozenset(("COUNT", "SUM", "MIN", "MAX", "SUM_LIST"))
 """The aggregates whose state is one value."""
+WINDOWS_OF_RECORD_MAX = 20_000
+"""Hopping windows that a record may be in: each is a row of the state that is written for it."""
 _LITERALS = (
     *(e.NullLiteral, e.BooleanLiteral, e.IntegerLiteral, e.LongLiteral, e.DoubleLiteral, e.DecimalLiteral),
     *(e.StringLiteral, e.Sign),
@@ -241,6 +243,11 @@ def _check_window(window: q.Window | None) -> None:
         raise SqlError(
             f"Window advancement interval should be more than zero and less than window duration of {size} ms, "
             f"but given advancement interval is: {window.advance.ms} ms"
+        )
+    if window.advance is not None and (overlap := -(-size // window.advance.ms)) > WINDOWS_OF_RECORD_MAX:
+        raise SqlError(
+            f"Each record would be in {overlap} windows: a size of {size} ms and an advance of {window.advance.ms} ms. "
+            f"Windows may overlap {WINDOWS_OF_RECORD_MAX} times; choose a smaller SIZE or a larger ADVANCE BY."
         )
     if window.grace is not None and window.grace.ms < 0:
         raise SqlError("Grace period must not be negative.")
