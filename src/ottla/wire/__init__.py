@@ -81,6 +81,7 @@ from ottla.wire.message import (
     Message,
 )
 from ottla.wire.records import (
+    AT_ONCE_BYTES_MAX,
     AT_ONCE_MAX,
     BATCH_OVERHEAD,
     LENGTH_END,
@@ -96,6 +97,7 @@ from ottla.wire.records import (
     ControlType,
     Header,
     LegacyMessage,
+    LongBatch,
     Record,
     RecordSpan,
     RecordsRefused,
@@ -122,6 +124,7 @@ from ottla.wire.records import (
     recompress_batch,
     record_spans,
     records_payload,
+    rules_elsewhere,
     stamp_batch,
     stamp_log_append_time,
     stamp_max_timestamp,
@@ -157,6 +160,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "APIS",
+    "AT_ONCE_BYTES_MAX",
     "AT_ONCE_MAX",
     "BATCH_OVERHEAD",
     "COORDINATOR_TOPICS",
@@ -195,6 +199,7 @@ __all__ = [
     "Header",
     "HeaderColumns",
     "LegacyMessage",
+    "LongBatch",
     "Message",
     "NodeEndpoint",
     "Produce",
@@ -261,6 +266,7 @@ __all__ = [
     "record_spans",
     "records_payload",
     "replica_fetch",
+    "rules_elsewhere",
     "stamp_batch",
     "stamp_log_append_time",
     "stamp_max_timestamp",

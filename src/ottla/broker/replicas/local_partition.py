@@ -18,6 +18,7 @@ from ottla.config import TopicSettings
 from ottla.log import AppendInfo, AppendOrigin, JoinedAppend, Log, LogConfig, LogDir
 from ottla.replica import NEVER, FetchSession, Replica, Role, SessionKey
 from ottla.wire import (
+    AT_ONCE_BYTES_MAX,
     AT_ONCE_MAX,
     Attributes,
     BatchHeader,
@@ -145,6 +146,7 @@ class LocalPartition:
             walk=True,
             batch_bytes_max=log_config.max_message_bytes,
             records_max=AT_ONCE_MAX,
+            at_once_bytes_max=AT_ONCE_BYTES_MAX,
             log_name=self.log.name,
         )
         name = settings.compression_type

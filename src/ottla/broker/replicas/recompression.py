@@ -1,14 +1,10 @@
-"""What the worker process does with a client's batch: recompress it for its topic, or walk its many records."""
+"""What the worker process does with a client's batch: recompress it for its topic, or look into a long one."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from ottla.wire import BatchRules, Codec, admit_batch, recompress_batch
+from ottla.wire import BatchRules, Codec, admit_batch, recompress_batch, rules_elsewhere
 
 __all__ = ["recompressed", "walked"]
-
-UNBOUNDED = BatchRules().records_max
 
 
 def recompressed(records: bytes, codec: Codec, level: int | None, rules: BatchRules, now_ms: int) -> bytearray:
@@ -22,5 +18,5 @@ def recompressed(records: bytes, codec: Codec, level: int | None, rules: BatchRu
 def walked(records: bytes, rules: BatchRules, now_ms: int) -> bytearray:
     """Return the batch as the topic's rules leave it; raises KafkaError where they refuse it."""
     batch = bytearray(records)
-    admit_batch(batch, replace(rules, records_max=UNBOUNDED), now_ms)
+    admit_batch(batch, rules_elsewhere(rules), now_ms)
     return batch
