@@ -103,8 +103,6 @@ class BatchRules:
     """`max.message.bytes`: what is larger is refused before anything else is done with it, as in Kafka."""
     records_max: int = BYTES_MAX
     """A batch with more records is to be looked into elsewhere: here that is a `LongBatch`."""
-    log_name: str = "the partition"
-    """Where a refusal says that the batch was to go."""
     needs_walk: bool = field(init=False)
     """True where records have to be looked at one by one."""
 
@@ -131,15 +129,15 @@ def validate_batches(buf: Buffer, *, walk: bool = False) -> list[tuple[BatchHead
     return found
 
 
-def admit_batch(buf: WritableBuffer, rules: BatchRules, now_ms: int) -> BatchHeader:
+def admit_batch(buf: WritableBuffer, rules: BatchRules, now_ms: int, log_name: str = "the partition") -> BatchHeader:
     """Check the one batch that a client may send per partition and give it the topic's kind of timestamps, in place.
 
-    Returns its header as it then is. The codes are Kafka's: CORRUPT_MESSAGE (size, checksum), INVALID_RECORD (what no
-    sound client sends), INVALID_TIMESTAMP, UNSUPPORTED_COMPRESSION_TYPE. Raises LongBatch where it exceeds what the rules
-    have done here.
+    Returns its header as it then is; `log_name` is where a refusal says that it was to go. The codes are Kafka's:
+    CORRUPT_MESSAGE (size, checksum), INVALID_RECORD (what no sound client sends), INVALID_TIMESTAMP,
+    UNSUPPORTED_COMPRESSION_TYPE. Raises LongBatch where it exceeds what the rules have done here.
     """
     if len(buf) > rules.batch_bytes_max:
-        raise batch_too_large(rules.log_name, len(buf), rules.batch_bytes_max)
+        raise batch_too_large(log_name, len(buf), rules.batch_bytes_max)
     header = _sound_header(buf if isinstance(buf, memoryview) else memoryview(buf))
     if header.record_count > rules.records_max:
         raise LongBatch
