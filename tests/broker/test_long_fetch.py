@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.api import fetch as fetch_api
-from ottla.broker.replicas import fetch_answer, fetching
+from ottla.broker.replicas import fetch_answer
+from ottla.broker.replicas.fetching import FetchReading
 from ottla.broker.requests.slices import Pauses
 from ottla.wire import FetchWriter
 from tests.broker import test_fetch
@@ -54,11 +55,11 @@ def test_no_more_is_read_or_written_between_two_turns_than_a_slice_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, written = [0], [0]
-    one, add, step = fetching._read, FetchWriter.add, Pauses.step
+    reads, add, step = FetchReading.read, FetchWriter.add, Pauses.step
 
-    def counted(*args: Any, **limits: Any) -> Any:
-        read[-1] += 1
-        return one(*args, **limits)
+    def counted(reading: FetchReading, wanted: Any) -> Any:
+        read[-1] += len(wanted)
+        return reads(reading, wanted)
 
     def counted_add(writer: FetchWriter, partitions: Any) -> None:
         written[-1] += len(partitions)
@@ -79,7 +80,7 @@ def test_no_more_is_read_or_written_between_two_turns_than_a_slice_has(
             request = several(client, "t", {0: 1}, session_epoch=-1, max_wait_ms=1)
             (topic,) = request.topics
             request = request.replace(topics=[topic.replace(partitions=topic.partitions * many)])
-            monkeypatch.setattr(fetching, "_read", counted)
+            monkeypatch.setattr(FetchReading, "read", counted)
             monkeypatch.setattr(FetchWriter, "add", counted_add)
             monkeypatch.setattr(Pauses, "step", turn)
             answer = await client.ask(request)

@@ -14,7 +14,7 @@ import pytest
 from ottla.base import ErrorCode, Uuid, uuid_text
 from ottla.broker.replicas.partitions import ASKED_FOR_MAX, MADE_AT_ONCE_MAX, Partitions
 from ottla.log import OsDisk
-from ottla.log.deleted_topics import read_deleted_topics, write_deleted_topics
+from ottla.log.checkpoints import read_deleted_topics, write_deleted_topics
 from ottla.wire import Codec, iter_batches
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState

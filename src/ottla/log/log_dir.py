@@ -24,9 +24,14 @@ from ottla.base import (
     Uuid,
     uuid_text,
 )
-from ottla.log.checkpoints import read_offsets, write_offsets
+from ottla.log.checkpoints import (
+    forget_deleted_topics,
+    read_deleted_topics,
+    read_offsets,
+    write_deleted_topics,
+    write_offsets,
+)
 from ottla.log.config import LogConfig
-from ottla.log.deleted_topics import forget_deleted_topics, read_deleted_topics, write_deleted_topics
 from ottla.log.disk import Disk, FileLock, join, parent, replace_file
 from ottla.log.identity import Identities
 from ottla.log.log import Log
