@@ -13,19 +13,7 @@ import pytest
 
 from ottla.base import ErrorCode
 from ottla.broker import ThreadsAndProcess
-from ottla.broker.api import produce as produce_api
-from ottla.broker.replicas import local_partition
-from ottla.wire import (
-    AT_ONCE_BYTES_MAX,
-    AT_ONCE_MAX,
-    Codec,
-    batch_validation,
-    build_mode,
-    iter_batches,
-    iter_records,
-    stamp_batch,
-)
-from ottla.wire.messages.produce import PartitionProduceData
+from ottla.wire import AT_ONCE_MAX, Codec, batch_validation, build_mode, iter_batches, iter_records, stamp_batch
 from tests.broker.hooked_disk import HookedDisk, full
 from tests.broker.node_client import NOW_MS, NodeClient, batch, parts, run, running_node
 from tests.broker.test_admin_configs import alter
@@ -169,83 +157,6 @@ def test_a_batch_of_many_records_is_walked_by_the_worker_process_alone(
             assert len(offload.calls) <= calls + 1 and offload.calls[calls:] == []
 
     run(test)
-
-
-@pytest.mark.parametrize("codec", [each for each in Codec if each is not Codec.NONE])
-def test_a_batch_that_becomes_large_is_decompressed_by_the_worker_process_alone(
-    tmp_path: Path, codec: Codec, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    large = batch(b"\0" * AT_ONCE_BYTES_MAX, codec=codec)
-    payload = batch_validation.records_payload
-
-    def bounded(*args: Any, limit: int) -> bytes:
-        assert limit <= AT_ONCE_BYTES_MAX
-        return payload(*args, limit=limit)
-
-    async def test() -> None:
-        offload = _NotedProcess()
-        async with running_node(tmp_path, offload=offload) as client:
-            await client.create("t", 2)
-            await client.create("compacted", cleanup_policy="compact")
-            await client.ask(client.produce_request("t", batch(b"first")), 12)  # the next may be handled quickly
-            monkeypatch.setattr(batch_validation, "records_payload", bounded)
-            one = await client.ask(client.produce_request("t", large), 12)
-            assert one.responses[0].partition_responses[0].base_offset == 1
-            request = client.produce_request("t", large)
-            (topic,) = request.topic_data
-            many = [
-                PartitionProduceData(index=index, records=records)
-                for index, records in (
-                    (1, batch(b"a")),
-                    (0, large),
-                    (0, batch(b"behind")),
-                    (1, batch(b"b")),
-                    (7, large),
-                )
-            ]
-            answer = await client.ask(request.replace(topic_data=[topic.replace(partition_data=many)]), 12)
-            found = [
-                (each.index, each.error_code, each.base_offset) for each in answer.responses[0].partition_responses
-            ]
-            unknown = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            assert found == [(1, 0, 0), (0, 0, 2), (0, 0, 3), (1, 0, 1), (7, unknown, -1)]
-            refused = (await client.ask(client.produce_request("compacted", large), 12)).responses[0]
-            assert refused.partition_responses[0].error_code == ErrorCode.INVALID_RECORD
-            assert set(offload.calls) == {"walked"}
-            monkeypatch.undo()
-            sizes = [len(each or b"") for each in await values(client, "t")]
-            assert sizes == [5, AT_ONCE_BYTES_MAX, AT_ONCE_BYTES_MAX, len(b"behind")]
-
-    run(test)
-
-
-def test_many_compressed_batches_leave_others_their_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each may become megabytes: what is admitted between two pauses has a bound."""
-    between: list[int] = [0]
-    admit, step = local_partition.admit_batch, produce_api.Pauses.step
-
-    def counted(*args: Any) -> Any:
-        between[-1] += 1
-        return admit(*args)
-
-    async def noted(pauses: Any, count: int = 1) -> None:
-        between.append(0)
-        await step(pauses, count)
-
-    monkeypatch.setattr(local_partition, "admit_batch", counted)
-    monkeypatch.setattr(produce_api.Pauses, "step", noted)
-
-    async def test() -> None:
-        async with running_node(tmp_path) as client:
-            await client.create("t", 100)
-            request = client.produce_request("t", batch(b"x"))
-            (topic,) = request.topic_data
-            many = [PartitionProduceData(index=at, records=batch(b"x", codec=Codec.ZSTD)) for at in range(100)]
-            answer = await client.ask(request.replace(topic_data=[topic.replace(partition_data=many)]), 12)
-            assert {each.error_code for each in answer.responses[0].partition_responses} == {0}
-
-    run(test)
-    assert sum(between) == 100 and max(between) == produce_api.PARTITIONS_PER_STEP // produce_api.COMPRESSED_WEIGHT
 
 
 @pytest.mark.parametrize("bad_first", [True, False])

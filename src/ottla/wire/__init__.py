@@ -82,7 +82,6 @@ from ottla.wire.message import (
     Message,
 )
 from ottla.wire.records import (
-    AT_ONCE_BYTES_MAX,
     AT_ONCE_MAX,
     BATCH_OVERHEAD,
     LENGTH_END,
@@ -98,7 +97,6 @@ from ottla.wire.records import (
     ControlType,
     Header,
     LegacyMessage,
-    LongBatch,
     Record,
     RecordSpan,
     RecordsRefused,
@@ -125,7 +123,6 @@ from ottla.wire.records import (
     recompress_batch,
     record_spans,
     records_payload,
-    rules_elsewhere,
     stamp_batch,
     stamp_log_append_time,
     stamp_max_timestamp,
@@ -161,7 +158,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "APIS",
-    "AT_ONCE_BYTES_MAX",
     "AT_ONCE_MAX",
     "BATCH_OVERHEAD",
     "COORDINATOR_TOPICS",
@@ -201,7 +197,6 @@ __all__ = [
     "Header",
     "HeaderColumns",
     "LegacyMessage",
-    "LongBatch",
     "Message",
     "NodeEndpoint",
     "Produce",
@@ -268,7 +263,6 @@ __all__ = [
     "record_spans",
     "records_payload",
     "replica_fetch",
-    "rules_elsewhere",
     "stamp_batch",
     "stamp_log_append_time",
     "stamp_max_timestamp",

@@ -6,7 +6,7 @@ timestamps; in compiled builds always, in pure ones where the topic's rules depe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from ottla.base import ErrorCode, KafkaError
@@ -37,15 +37,12 @@ from ottla.wire.record_reader import iter_batch_records, records_payload
 from ottla.wire.record_walk import invalid, walk_records
 
 __all__ = [
-    "AT_ONCE_BYTES_MAX",
     "AT_ONCE_MAX",
     "BatchRules",
-    "LongBatch",
     "RecordsRefused",
     "admit_batch",
     "batch_too_large",
     "has_many_records",
-    "rules_elsewhere",
     "validate_batches",
 ]
 
@@ -57,8 +54,6 @@ ADMITTED_BYTES_MAX: Final = 64 * 1024 * 1024
 
 AT_ONCE_MAX: Final = 32_768
 """Records of a batch that are walked on the event loop: a megabyte of empty ones, compressed, may be nine million."""
-AT_ONCE_BYTES_MAX: Final = 4 * 1024 * 1024
-"""What a compressed batch may become on the event loop: gzip takes 3 ms for each of these megabytes (measured)."""
 NAMED_MAX: Final = 1000
 """Records that a refusal names one by one."""
 BYTES_MAX: Final = 0x7FFFFFFF
@@ -79,13 +74,6 @@ class RecordsRefused(KafkaError):
         return type(self), (self.code, self.message, self.record_errors)
 
 
-class LongBatch(KafkaError):
-    """A batch that takes too long to be looked into on the event loop; without another place it is to be sent again."""
-
-    def __init__(self) -> None:
-        super().__init__(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-
 @dataclass(frozen=True, slots=True)
 class BatchRules:
     """What a topic's configuration asks of a client's batch."""
@@ -97,12 +85,12 @@ class BatchRules:
     walk: bool = False
     """Check every record, also where no rule above depends on it."""
     decompressed_bytes_max: int = ADMITTED_BYTES_MAX
-    at_once_bytes_max: int = BYTES_MAX
-    """A batch that becomes larger is to be looked into elsewhere, as one with more records than `records_max`."""
     batch_bytes_max: int = BYTES_MAX
     """`max.message.bytes`: what is larger is refused before anything else is done with it, as in Kafka."""
     records_max: int = BYTES_MAX
-    """A batch with more records is to be looked into elsewhere: here that is a `LongBatch`."""
+    """A batch with more records is to be looked into elsewhere: here it is refused, to be sent again."""
+    log_name: str = "the partition"
+    """Where a refusal says that the batch was to go."""
     needs_walk: bool = field(init=False)
     """True where records have to be looked at one by one."""
 
@@ -132,15 +120,14 @@ def validate_batches(buf: Buffer, *, walk: bool = False) -> list[tuple[BatchHead
 def admit_batch(buf: WritableBuffer, rules: BatchRules, now_ms: int, log_name: str = "the partition") -> BatchHeader:
     """Check the one batch that a client may send per partition and give it the topic's kind of timestamps, in place.
 
-    Returns its header as it then is; `log_name` is where a refusal says that it was to go. The codes are Kafka's:
-    CORRUPT_MESSAGE (size, checksum), INVALID_RECORD (what no sound client sends), INVALID_TIMESTAMP,
-    UNSUPPORTED_COMPRESSION_TYPE. Raises LongBatch where it exceeds what the rules have done here.
+    Returns its header as it then is. The codes are Kafka's: CORRUPT_MESSAGE (size, checksum), INVALID_RECORD (what no
+    sound client sends), INVALID_TIMESTAMP, UNSUPPORTED_COMPRESSION_TYPE.
     """
     if len(buf) > rules.batch_bytes_max:
         raise batch_too_large(log_name, len(buf), rules.batch_bytes_max)
     header = _sound_header(buf if isinstance(buf, memoryview) else memoryview(buf))
     if header.record_count > rules.records_max:
-        raise LongBatch
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if rules.needs_walk:
         max_timestamp = _check_records(buf, header, rules, now_ms)
         if max_timestamp != header.max_timestamp and not rules.log_append_time:
@@ -166,11 +153,6 @@ def batch_too_large(name: str, size: int, limit: int) -> KafkaError:
     )
 
 
-def rules_elsewhere(rules: BatchRules) -> BatchRules:
-    """Return the same rules for where nobody waits for the event loop: every batch is looked into."""
-    return replace(rules, records_max=BYTES_MAX, at_once_bytes_max=BYTES_MAX)
-
-
 def has_many_records(records: Buffer) -> bool:
     """Return whether a batch says that it has so many records that they should not be walked on the event loop."""
     return len(records) >= BATCH_OVERHEAD and int.from_bytes(records[COUNT_AT:BATCH_OVERHEAD], "big") > AT_ONCE_MAX
@@ -178,21 +160,9 @@ def has_many_records(records: Buffer) -> bool:
 
 def _check_count(buf: Buffer, header: BatchHeader, rules: BatchRules) -> None:
     """Refuse a batch that does not decompress, or that counts more records than its bytes can be."""
-    payload = _payload(buf, header, rules)
+    payload = records_payload(buf, 0, header, limit=rules.decompressed_bytes_max)
     if header.record_count * RECORD_BYTES_MIN > len(payload):
         raise invalid(f"Invalid reported count for record batch: {header.record_count} in {len(payload)} bytes")
-
-
-def _payload(buf: Buffer, header: BatchHeader, rules: BatchRules) -> bytes:
-    """Decompress a batch as far as its rules allow."""
-    if rules.at_once_bytes_max >= rules.decompressed_bytes_max:
-        return records_payload(buf, 0, header, limit=rules.decompressed_bytes_max)
-    try:
-        return records_payload(buf, 0, header, limit=rules.at_once_bytes_max)
-    except KafkaError as error:
-        if error.code is ErrorCode.MESSAGE_TOO_LARGE:
-            raise LongBatch from error
-        raise
 
 
 def _sound_header(view: memoryview) -> BatchHeader:
@@ -275,7 +245,7 @@ def _refuse_attributes(header: BatchHeader) -> None:
 def _check_records(buf: Buffer, header: BatchHeader, rules: BatchRules, now_ms: int) -> int:
     """Walk the records and apply the topic's rules; return the largest timestamp."""
     if header.attributes & Attributes.CODEC:
-        payload: bytes | memoryview = _payload(buf, header, rules)
+        payload: bytes | memoryview = records_payload(buf, 0, header, limit=rules.decompressed_bytes_max)
     else:
         payload = memoryview(buf)[BATCH_OVERHEAD:]
     least, most, keyless = walk_records(payload, 0, header.record_count)

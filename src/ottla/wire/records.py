@@ -32,15 +32,12 @@ from ottla.wire.batch_builder import (
     varint,
 )
 from ottla.wire.batch_validation import (
-    AT_ONCE_BYTES_MAX,
     AT_ONCE_MAX,
     BatchRules,
-    LongBatch,
     RecordsRefused,
     admit_batch,
     batch_too_large,
     has_many_records,
-    rules_elsewhere,
     validate_batches,
 )
 from ottla.wire.legacy_records import LegacyMessage, read_legacy_entry, read_legacy_message
@@ -57,7 +54,6 @@ from ottla.wire.record_spans import RecordSpan, record_spans
 from ottla.wire.record_walk import read_varlong, walk_records
 
 __all__ = [
-    "AT_ONCE_BYTES_MAX",
     "AT_ONCE_MAX",
     "BATCH_OVERHEAD",
     "LENGTH_END",
@@ -73,7 +69,6 @@ __all__ = [
     "ControlType",
     "Header",
     "LegacyMessage",
-    "LongBatch",
     "Record",
     "RecordSpan",
     "RecordsRefused",
@@ -100,7 +95,6 @@ __all__ = [
     "recompress_batch",
     "record_spans",
     "records_payload",
-    "rules_elsewhere",
     "stamp_batch",
     "stamp_log_append_time",
     "stamp_max_timestamp",

@@ -14,7 +14,7 @@ that the client need not ask for metadata (KIP-951).
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Final, NamedTuple
 
 from ottla.background import count_failure, supervise
@@ -37,7 +37,6 @@ from ottla.wire import (
     BatchHeader,
     BatchRules,
     Codec,
-    LongBatch,
     Message,
     Produce,
     ProducedPartition,
@@ -71,8 +70,6 @@ ATTRIBUTES_LOW_BYTE: Final = 22
 PARTITIONS_AT_ONCE_MAX: Final = 512
 """Partitions of one request that are appended to without a pause: producers name far fewer, attackers more."""
 PARTITIONS_PER_STEP: Final = 64
-COMPRESSED_WEIGHT: Final = 16
-"""Partitions that a compressed batch counts as: of a few bytes it may become megabytes."""
 """Partitions of a longer request after which others have their turn."""
 
 _Known = Mapping[TopicPartition, Admission]
@@ -84,29 +81,6 @@ _Checked = Mapping[int, KafkaError | None]
 By the identity of their `ProducePartition`, since a partition may be named twice.
 """
 _NONE_CHECKED: _Checked = {}
-
-
-class _Long(NamedTuple):
-    """A batch that takes too long to be looked into on the event loop, and where its answer belongs."""
-
-    data: ProducePartition
-    topic: ProduceTopic
-    answers: list[ProducedPartition]
-    at: int
-
-
-class _Appending:
-    """What a request has come to: what was appended, and what was put off."""
-
-    __slots__ = ("appended", "checked", "known", "long", "put_off")
-
-    def __init__(self, known: _Known, checked: _Checked) -> None:
-        self.known = known
-        self.checked = checked
-        self.appended: list[Appended] = []
-        self.long: list[_Long] = []
-        self.put_off: set[tuple[str, int]] = set()
-        """Partitions of these: what the request has for them besides comes behind."""
 
 
 def produce(context: RequestContext[ProduceParts], request: Produce) -> Answer:
@@ -128,54 +102,31 @@ def _produce_any(context: RequestContext[ProduceParts], request: Produce, known:
 
 def _produce(
     context: RequestContext[ProduceParts], request: Produce, known: _Known, checked: _Checked = _NONE_CHECKED
-) -> Answer:
-    appending = _Appending(known, checked)
-    responses = [_append_topic(context, request, topic, appending) for topic in request.topic_data]
-    if appending.long:
-        return _produce_long(context, request, responses, appending)
-    return _answered(context, request, responses, appending.appended)
+) -> Encoded | Deferred[Encoded] | None:
+    appended: list[Appended] = []
+    responses = [_append_topic(context, request, topic, appended, known, checked) for topic in request.topic_data]
+    return _answered(context, request, responses, appended)
 
 
 async def _produce_in_slices(
     context: RequestContext[ProduceParts], request: Produce, known: _Known, checked: _Checked = _NONE_CHECKED
 ) -> Reply:
     """The same for many partitions, between which others have their turn; each succeeds or fails by itself."""
-    appending = _Appending(known, checked)
+    appended: list[Appended] = []
     responses = []
     pauses = Pauses(context, steps=PARTITIONS_PER_STEP)
     for topic in request.topic_data:
         answers: list[ProducedPartition] = []
         responses.append(ProducedTopic(topic.name, topic.topic_id, answers))
-        for some in _steps(topic):
+        for start in range(0, len(topic.partition_data) or 1, PARTITIONS_PER_STEP):
+            some = topic.partition_data[start : start + PARTITIONS_PER_STEP]
             asked = ProduceTopic(topic.name, topic.topic_id, some)
-            part = _append_topic(context, request, asked, appending, answers)
+            part = _append_topic(context, request, asked, appended, known, checked)
             responses[-1].name = part.name
-            await pauses.step(sum(map(_weight, some)) + 1)  # a topic is work, too
+            answers += part.partition_responses
+            await pauses.step(len(some) + 1)  # a topic is work, too
     pauses.charge()
-    if appending.long:
-        return await _produce_long(context, request, responses, appending)
-    return await reply_of(_answered(context, request, responses, appending.appended))
-
-
-def _steps(topic: ProduceTopic) -> Iterator[list[ProducePartition]]:
-    """Yield a topic's batches, as many together as weigh what is done at once; once for a topic without any."""
-    some: list[ProducePartition] = []
-    weight = 0
-    for data in topic.partition_data:
-        some.append(data)
-        weight += _weight(data)
-        if weight >= PARTITIONS_PER_STEP:
-            yield some
-            some, weight = [], 0
-    if some or not topic.partition_data:
-        yield some
-
-
-def _weight(data: ProducePartition) -> int:
-    records = data.records
-    if records is None or len(records) <= ATTRIBUTES_LOW_BYTE or not records[ATTRIBUTES_LOW_BYTE] & Attributes.CODEC:
-        return 1
-    return COMPRESSED_WEIGHT
+    return await reply_of(_answered(context, request, responses, appended))
 
 
 def _is_long(request: Produce) -> bool:
@@ -185,11 +136,7 @@ def _is_long(request: Produce) -> bool:
     count = 0
     for topic in request.topic_data:
         count += len(topic.partition_data)
-    if count * COMPRESSED_WEIGHT <= PARTITIONS_AT_ONCE_MAX:  # as nearly always
-        return False
-    return count > PARTITIONS_AT_ONCE_MAX or (
-        sum(_weight(data) for topic in request.topic_data for data in topic.partition_data) > PARTITIONS_AT_ONCE_MAX
-    )
+    return count > PARTITIONS_AT_ONCE_MAX
 
 
 def _answered(
@@ -226,16 +173,16 @@ def _append_topic(
     context: RequestContext[ProduceParts],
     request: Produce,
     topic: ProduceTopic,
-    appending: _Appending,
-    answers: list[ProducedPartition] | None = None,
+    appended: list[Appended],
+    known: _Known,
+    checked: _Checked,
 ) -> ProducedTopic:
-    """Append to every partition of a topic, each by itself, and note which were; its answers come behind those given."""
+    """Append to every partition of a topic, each by itself, and note which were."""
     services = context.services
     partitions = services.partitions
     now_ms = services.clock.now_ms()
     name, refusal = _resolve(context, request, topic)
-    answers = [] if answers is None else answers
-    known, checked = appending.known, appending.checked
+    answers = []
     for data in topic.partition_data:
         try:
             if refusal is not None:
@@ -250,15 +197,9 @@ def _append_topic(
             if partition.recompress_to is not None and _has_other_codec(partition, data.records):
                 # its log was not there yet, or its codec another, when batches were recompressed: the client sends it again
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            if appending.put_off and (name, data.index) in appending.put_off:
-                raise LongBatch
             info = partition.append_from_client(
                 data.records, acks=request.acks, now_ms=now_ms, verification=verification, is_checked=is_checked
             )
-        except LongBatch:
-            appending.put_off.add((name, data.index))
-            appending.long.append(_Long(data, topic, answers, len(answers)))
-            answers.append(ProducedPartition(data.index, int(ErrorCode.NOT_LEADER_OR_FOLLOWER), -1, -1, -1))
         except Exception as error:  # answered for this partition alone; what we did not foresee is logged
             failed = services.traffic.by_topic.get(name, services.traffic.elsewhere)
             failed.produces += 1
@@ -267,7 +208,7 @@ def _append_topic(
         else:
             answer = ProducedPartition(data.index, 0, info.first_offset, info.log_append_time, info.log_start_offset)
             answers.append(answer)
-            appending.appended.append((partition, answer, info.last_offset + 1, partition.replica.leader_epoch))
+            appended.append((partition, answer, info.last_offset + 1, partition.replica.leader_epoch))
             traffic = partition.traffic
             traffic.produces += 1
             traffic.bytes_in += info.size
@@ -409,31 +350,6 @@ def _has_other_codec(partition: LocalPartition, records: memoryview) -> bool:
         and len(records) > ATTRIBUTES_LOW_BYTE
         and records[ATTRIBUTES_LOW_BYTE] & Attributes.CODEC != wanted
     )
-
-
-async def _produce_long(
-    context: RequestContext[ProduceParts], request: Produce, responses: list[ProducedTopic], appending: _Appending
-) -> Reply:
-    """Have the worker process look into what would hold the loop, then append that, too; in the request's order."""
-    services = context.services
-    for data, topic, answers, at in appending.long:
-        hosted = services.partitions.get(topic.name or services.partitions.topic_name(topic.topic_id) or "", data.index)
-        checked: dict[int, KafkaError | None] = {}
-        if hosted is not None and data.records is not None:
-            try:
-                made = await services.offload.process(
-                    walked, bytes(data.records), hosted.rules, services.clock.now_ms()
-                )
-            except KafkaError as error:
-                checked[id(data)] = error
-            else:
-                data.records = memoryview(made)
-                checked[id(data)] = None
-        then = _Appending(appending.known, checked)
-        then.appended = appending.appended
-        asked = ProduceTopic(topic.name, topic.topic_id, [data])
-        answers[at] = _append_topic(context, request, asked, then).partition_responses[0]
-    return await reply_of(_answered(context, request, responses, appending.appended))
 
 
 async def _produce_checked(context: RequestContext[ProduceParts], request: Produce, known: _Known) -> Reply:

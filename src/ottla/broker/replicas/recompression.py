@@ -1,10 +1,14 @@
-"""What the worker process does with a client's batch: recompress it for its topic, or look into a long one."""
+"""What the worker process does with a client's batch: recompress it for its topic, or walk its many records."""
 
 from __future__ import annotations
 
-from ottla.wire import BatchRules, Codec, admit_batch, recompress_batch, rules_elsewhere
+from dataclasses import replace
+
+from ottla.wire import BatchRules, Codec, admit_batch, recompress_batch
 
 __all__ = ["recompressed", "walked"]
+
+UNBOUNDED = BatchRules().records_max
 
 
 def recompressed(records: bytes, codec: Codec, level: int | None, rules: BatchRules, now_ms: int) -> bytearray:
@@ -18,5 +22,5 @@ def recompressed(records: bytes, codec: Codec, level: int | None, rules: BatchRu
 def walked(records: bytes, rules: BatchRules, now_ms: int) -> bytearray:
     """Return the batch as the topic's rules leave it; raises KafkaError where they refuse it."""
     batch = bytearray(records)
-    admit_batch(batch, rules_elsewhere(rules), now_ms)
+    admit_batch(batch, replace(rules, records_max=UNBOUNDED), now_ms)
     return batch
