@@ -101,7 +101,7 @@ class Follower:
             )
         )
         quorum.subscribe(self._image_changed)
-        self.storage.loaded()
+        self.storage.loaded(is_known=lambda topic_id: True)
 
     def _image_changed(self, old: Image, image: Image, delta: Any) -> None:
         if self.following:

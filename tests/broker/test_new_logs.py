@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from ottla.base import ErrorCode
+from ottla.base import ErrorCode, Uuid, uuid_text
 from ottla.broker.replicas.partitions import ASKED_FOR_MAX, MADE_AT_ONCE_MAX, Partitions
+from ottla.log import OsDisk
+from ottla.log.checkpoints import read_deleted_topics, write_deleted_topics
 from ottla.wire import Codec, iter_batches
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -22,6 +25,7 @@ from tests.broker.node_client import NodeClient, batch, delete_topic, parts, run
 from tests.waiting import until_async
 
 MANY = MADE_AT_ONCE_MAX + 100
+OTHER = Uuid(b"another topic's.")
 
 
 class HeldLoop(asyncio.AbstractEventLoop):
@@ -265,3 +269,54 @@ def test_a_stop_sets_aside_what_is_left_of_a_deleted_topic(tmp_path: Path) -> No
         assert folders(tmp_path) == (0, MANY)
 
     run(test)
+
+
+def test_a_start_removes_what_a_kill_left_of_a_deleted_topic_and_nothing_else(tmp_path: Path) -> None:
+    live, killed, other = tmp_path / "live", tmp_path / "killed", tmp_path / "other"
+
+    async def kill() -> None:
+        async with running_node(live) as client:
+            partitions = parts(client.node).partitions
+            await client.create("t", MANY)
+            await client.create("kept")
+            await client.produce("kept", batch(b"x"))
+            await until_async(lambda: len(partitions) == MANY + 1, "every log")
+            shutil.copytree(live / "kept-0", live / "unknown-0")
+            shutil.copytree(live / "t-0", live / "nameless-0")
+            (live / "nameless-0" / "partition.metadata").unlink()
+            (live / "unknown-0" / "partition.metadata").unlink()
+            (live / "unknown-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {uuid_text(OTHER)}")
+            shutil.copytree(live, other)  # before the deletion, of which that one's metadata never heard
+            loop = HeldLoop()
+            partitions.make_later(loop)
+            await delete_topic(client, "t")
+            loop.kept.pop()()
+            assert 0 < folders(live)[1] < MANY
+            shutil.copytree(live, killed)
+            shutil.copy(live / "deleted-topics", other / "deleted-topics")
+
+    async def start() -> None:
+        async with running_node(killed) as client:
+            assert folders(killed) == (0, MANY)
+            assert (killed / "unknown-0").is_dir() and (killed / "nameless-0").is_dir()
+            assert (await client.fetch("kept", 0)).high_watermark == 1
+            assert not (killed / "deleted-topics").exists()
+
+    async def start_of_the_other() -> None:
+        async with running_node(other) as client:
+            assert folders(other) == (MANY, 0), "the metadata has the topic"
+            assert (await client.fetch("t", 0)).error_code == 0
+
+    run(kill)
+    run(start)
+    run(start_of_the_other)
+
+
+def test_folders_of_no_known_topic_are_kept_where_no_deletion_was_told_of(tmp_path: Path) -> None:
+    disk = OsDisk()
+    write_deleted_topics(disk, str(tmp_path), [OTHER])
+    whole = (tmp_path / "deleted-topics").read_bytes()
+    assert read_deleted_topics(disk, str(tmp_path)) == {OTHER}
+    for cut in range(len(whole) - 1):
+        (tmp_path / "deleted-topics").write_bytes(whole[:cut])
+        assert read_deleted_topics(disk, str(tmp_path)) == frozenset()

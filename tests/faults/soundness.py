@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ottla.log import Log
+from ottla.log.derived_sums import DERIVED_SUMS_FILE
 from ottla.log.flush_mark import FLUSH_MARK_FILE
 from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla.log.names import SNAPSHOT, file_name
@@ -138,7 +139,13 @@ def _check_derived(log: Log, told: _Told) -> None:
 
 def check_files(storage: Storage, log: Log) -> None:
     """The folder has the files of the log's segments, each as large as the log says, and nothing that was left behind."""
-    allowed = {"leader-epoch-checkpoint", "partition.metadata", "leader-epoch-checkpoint.tmp", FLUSH_MARK_FILE}
+    allowed = {
+        "leader-epoch-checkpoint",
+        "partition.metadata",
+        "leader-epoch-checkpoint.tmp",
+        FLUSH_MARK_FILE,
+        DERIVED_SUMS_FILE,
+    }
     sizes: dict[str, int] = {}
     for segment in log.segments:
         for suffix in (".log", ".index", ".timeindex", ".txnindex"):

@@ -8,9 +8,10 @@ from random import Random
 import pytest
 
 from ottla.base import CorruptionError, ErrorCode, KafkaError, StorageError
-from ottla.log import AbortedTransaction, AppendOrigin, Log, LogConfig, OsDisk
+from ottla.log import AbortedTransaction, AppendOrigin, Log, LogConfig, OsDisk, producer_state
 from ottla.log.producer_snapshot import decode_snapshot, encode_snapshot
 from ottla.log.producers import Producers
+from tests.log.failing_disk import FailingDisk
 from tests.log.records import NOW, batch, marker, records_of
 
 COORDINATOR = AppendOrigin.COORDINATOR
@@ -254,3 +255,117 @@ def test_a_damaged_snapshot_is_corruption_and_nothing_else(cut: int) -> None:
     flipped[cut % len(data)] ^= 1
     with pytest.raises(StorageError):
         decode_snapshot(bytes(flipped), "x")
+
+
+class _Many:
+    """A log of more producers than a snapshot is written of at once."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(producer_state, "AT_ONCE_MAX", 2)
+        self.folder = folder
+        self.log = reopened(folder)
+        for each in range(5):
+            send(self.log, 0, producer_id=each)
+
+    def snapshots(self) -> list[str]:
+        return sorted(path.name for path in (self.folder / "t-0").glob("*.snapshot"))
+
+    def known(self, log: Log) -> dict[int, int]:
+        return {each: entry.last_sequence for each, entry in log.producers}
+
+
+def test_a_new_segment_encodes_no_producer_where_there_are_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = _Many(tmp_path, monkeypatch)
+    monkeypatch.setattr(producer_state, "encode_snapshot", lambda _: pytest.fail("encoded by the append"))
+    many.log.roll()
+    send(many.log, 1, producer_id=0)
+    send(many.log, 0, producer_id=9)
+    assert many.snapshots() == []
+    monkeypatch.undo()
+    many.log.flush()
+    assert many.snapshots() == ["00000000000000000005.snapshot"]
+    data = (tmp_path / "t-0" / many.snapshots()[0]).read_bytes()
+    assert {each: entry.last_sequence for each, entry in decode_snapshot(data, "x")} == dict.fromkeys(range(5), 0)
+    assert many.known(many.log) == {**dict.fromkeys(range(5), 0), 0: 1, 9: 0}
+
+
+@pytest.mark.parametrize("flushes", [0, 1])
+def test_a_start_knows_many_producers_whether_their_snapshot_was_written_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flushes: int
+) -> None:
+    many = _Many(tmp_path, monkeypatch)
+    many.log.roll()
+    send(many.log, 1, producer_id=0)
+    for _ in range(flushes):
+        many.log.flush()
+    many.log.roll()
+    send(many.log, 1, producer_id=1)
+    wanted = many.known(many.log)
+    many.log.abandon()  # killed
+    again = reopened(tmp_path, clean=False)
+    assert many.known(again) == wanted
+    again.close()
+    assert many.known(reopened(tmp_path)) == wanted
+
+
+def test_no_snapshot_goes_while_a_newer_one_is_still_to_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = _Many(tmp_path, monkeypatch)
+    many.log.roll()
+    many.log.flush()
+    send(many.log, 1, producer_id=0)
+    many.log.roll()
+    send(many.log, 2, producer_id=0)
+    many.log.roll()
+    send(many.log, 3, producer_id=0)
+    many.log.delete_records_before(7)
+    many.log.housekeep(NOW)
+    assert many.log.segments[0].base_offset == 7
+    assert many.snapshots() == ["00000000000000000005.snapshot"]
+    wanted = many.known(many.log)
+    many.log.flush()
+    assert many.snapshots()[-1] == "00000000000000000007.snapshot"
+    many.log.abandon()  # killed
+    assert many.known(reopened(tmp_path, clean=False)) == wanted
+
+
+def test_what_is_truncated_is_in_no_snapshot_that_is_written_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = _Many(tmp_path, monkeypatch)
+    many.log.roll()
+    send(many.log, 1, producer_id=0)
+    many.log.roll()
+    many.log.truncate_to(5)
+    many.log.flush()
+    assert many.snapshots() in ([], ["00000000000000000005.snapshot"])
+    assert many.known(many.log) == dict.fromkeys(range(5), 0)
+    many.log.truncate_to(3)
+    many.log.flush()
+    assert many.snapshots() == []
+    send(many.log, 0, producer_id=8)
+    wanted = many.known(many.log)
+    many.log.abandon()
+    assert many.known(reopened(tmp_path, clean=False)) == wanted == {0: 0, 1: 0, 2: 0, 8: 0}
+
+
+def test_without_room_the_snapshot_of_many_producers_waits_and_the_flush_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = FailingDisk(OsDisk())
+    monkeypatch.setattr(producer_state, "AT_ONCE_MAX", 2)
+    log = Log.open(disk, str(tmp_path / "t-0"), LogConfig(), now_ms=NOW, clean=True)
+    for each in range(5):
+        send(log, 0, producer_id=each)
+    log.roll()
+    send(log, 1, producer_id=0)
+    disk.watch(1, "ENOSPC", only=".snapshot")
+    log.flush()
+    assert disk.has_failed and log.recovery_point == 6
+    assert not list((tmp_path / "t-0").glob("*.snapshot"))
+    send(log, 2, producer_id=0)
+    log.flush()
+    assert len(list((tmp_path / "t-0").glob("*.snapshot"))) == 1

@@ -343,7 +343,7 @@ class Node:
             self._quorum.subscribe(each.image_changed)
         self._partitions.reopened = self._follow_again
         self._partitions.lost = self._assignments.look_at
-        self._storage.loaded()
+        self._storage.loaded(is_known=lambda topic_id: topic_id in self._quorum.image.topic_names)
         self._partitions.make_later(self._loop)
 
     def _follow_again(self, topics: tuple[str, ...]) -> None:

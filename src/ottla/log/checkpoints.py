@@ -1,4 +1,4 @@
-"""Kafka's checkpoint files: a version, a count, and a line per entry.
+"""Kafka's checkpoint files: a version, a count, and a line per entry; and Ottla's own `deleted-topics`.
 
 `<topic> <partition> <offset>` in the checkpoints of a log directory (recovery points, high watermarks, log start offsets,
 cleaned offsets), `<epoch> <start offset>` in a log's `leader-epoch-checkpoint`.
@@ -7,11 +7,22 @@ cleaned offsets), `<epoch> <start offset>` in a log's `leader-epoch-checkpoint`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
-from ottla.base import CorruptionError, Offset, TopicPartition
-from ottla.log.disk import Disk, replace_file
+from ottla.base import CorruptionError, Offset, TopicPartition, Uuid, parse_uuid, uuid_text
+from ottla.log.disk import Disk, join, replace_file
+from ottla.wire import crc32c
 
-__all__ = ["OFFSET_MAX", "encode_checkpoint", "parse_checkpoint", "read_offsets", "write_offsets"]
+__all__ = [
+    "OFFSET_MAX",
+    "encode_checkpoint",
+    "forget_deleted_topics",
+    "parse_checkpoint",
+    "read_deleted_topics",
+    "read_offsets",
+    "write_deleted_topics",
+    "write_offsets",
+]
 
 VERSION = 0
 OFFSET_MAX = (1 << 63) - 1
@@ -58,3 +69,35 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, Offset]:
 def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Replace a log directory's checkpoint; it is durable on return, and a crash leaves the old one or the new."""
     replace_file(disk, path, encode_checkpoint(f"{each.topic} {each.partition} {offsets[each]}" for each in offsets))
+
+
+# -- topics that are deleted
+
+DELETED_TOPICS_FILE: Final = "deleted-topics"
+"""Topics whose folders are being set aside a few at a time, a line with the id and its CRC-32C for each. A process that is
+killed in the middle leaves folders of which the metadata says nothing any more. Alone that proves nothing, since the
+metadata may have been lost: so what it said is written before the first folder is set aside."""
+TOPICS_MAX: Final = 10_000
+"""Topics that are told of: the latest. Folders of others are kept as those of no known topic."""
+
+
+def write_deleted_topics(disk: Disk, path: str, topic_ids: Iterable[Uuid]) -> None:
+    """Say which topics of a log directory are deleted, latest last; it outlasts the process. Raises StorageError."""
+    lines = [uuid_text(each).encode() for each in topic_ids][-TOPICS_MAX:]
+    data = b"".join([b"%s %d\n" % (line, crc32c(line)) for line in lines])
+    replace_file(disk, join(path, DELETED_TOPICS_FILE), data, durable=False)
+
+
+def read_deleted_topics(disk: Disk, path: str) -> frozenset[Uuid]:
+    """Return the topics that an earlier process said are deleted; a line that is not whole says nothing."""
+    found = set()
+    for line in (disk.read(join(path, DELETED_TOPICS_FILE)) or b"").split(b"\n"):
+        text, _, crc = line.rpartition(b" ")
+        if crc.isdigit() and int(crc) == crc32c(text):
+            found.add(parse_uuid(text.decode(errors="replace")))
+    return frozenset(found)
+
+
+def forget_deleted_topics(disk: Disk, path: str) -> None:
+    """Remove the file, if there is one; raises StorageError."""
+    disk.unlink(join(path, DELETED_TOPICS_FILE))

@@ -155,6 +155,7 @@ class Durability:
                 if sealed:
                     segment.transactions.sync()
                     new_sealed.append(segment)
+        self._state.write_frozen()
         encoded = epochs.encoded() if changes != epochs.saved else None
         if new_sealed or encoded is not None:
             self._sums.append(new_sealed, encoded)

@@ -437,7 +437,7 @@ class Log:
                 # were what it cut off back after a power failure, it would overlap the next segment
                 self._sync(active.file)
         base_offset = self.log_end_offset if last_offset - self.log_end_offset <= RELATIVE_OFFSET_MAX else first_offset
-        self._state.snapshot(base_offset)
+        self._state.snapshot_soon(base_offset)
         segment = self._parts.begin(base_offset, now_ms, self._preallocated)
         self._roll_jitter_ms = self._draw_jitter()
         return segment

@@ -8,7 +8,7 @@ the end: `close` makes every log durable, then the checkpoints, then the mark, t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -24,7 +24,13 @@ from ottla.base import (
     Uuid,
     uuid_text,
 )
-from ottla.log.checkpoints import read_offsets, write_offsets
+from ottla.log.checkpoints import (
+    forget_deleted_topics,
+    read_deleted_topics,
+    read_offsets,
+    write_deleted_topics,
+    write_offsets,
+)
 from ottla.log.config import LogConfig
 from ottla.log.disk import Disk, FileLock, join, parent, replace_file
 from ottla.log.identity import Identities
@@ -128,6 +134,8 @@ class LogDir:
         """Logs of no topic that the start knew: kept, under a name of their own where a topic needs theirs."""
         self.nested: list[str] = []
         """Log directories in this one that `found` met: never logs of it, whatever their names."""
+        self._deleted: dict[Uuid, None] = {}
+        """Topics that are said to be deleted, while their folders may still have their names."""
         self._refused: list[_Refused] = []
         """Folders that could not be set aside yet."""
 
@@ -426,6 +434,29 @@ class LogDir:
         for offsets in (self._recovery_points, self._start_offsets, self._high_watermarks, self._cleaned):
             offsets.pop(partition, None)
         self._drop_folder(_Refused(partition, self.folder_of(partition), unique, now_ms + delay_ms, log))
+
+    def note_deleted(self, topic_ids: Iterable[Uuid]) -> None:
+        """Have the next start remove the folders of topics that this one may not come to set aside; raises StorageError."""
+        self._deleted.update(dict.fromkeys(topic_ids))
+        write_deleted_topics(self.disk, self.path, self._deleted)
+
+    def remove_deleted(self, found: Iterable[TopicPartition], *, is_known: Callable[[Uuid], bool], now_ms: int) -> None:
+        """Set aside what the process before did not come to, of logs that no topic claims; raises StorageError.
+
+        Both have to say so of the id in `partition.metadata`: that process, that the topic was deleted, and the metadata,
+        that there is none.
+        """
+        gone = read_deleted_topics(self.disk, self.path)
+        if not gone:
+            return
+        for partition in found:
+            topic_id = None
+            with suppress(CorruptionError):
+                topic_id = read_topic_id(self.disk, self.folder_of(partition))
+            if topic_id in gone and not is_known(topic_id):
+                self.delete_log(partition, unique=uuid_text(topic_id), now_ms=now_ms, delay_ms=0)
+        if not self._refused:
+            forget_deleted_topics(self.disk, self.path)
 
     def _drop_folder(self, wanted: _Refused) -> None:
         try:

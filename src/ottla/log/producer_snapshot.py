@@ -20,11 +20,12 @@ Only a producer's last batch is kept, so after a restart a duplicate of an earli
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from struct import Struct
 
 from ottla.base import CorruptionError
 from ottla.log.disk import Disk, overwrite
-from ottla.log.producers import BatchMark, ProducerEntry, Producers
+from ottla.log.producers import BatchMark, ProducerEntry
 from ottla.wire import crc32c
 
 __all__ = ["decode_snapshot", "encode_snapshot", "write_snapshot"]
@@ -35,11 +36,14 @@ CRC_END = 6
 ENTRY = Struct(">qhiqiqiq")
 
 
-def encode_snapshot(producers: Producers) -> bytes:
-    """Return the file's content."""
+NO_BATCH = BatchMark(-1, -1, 0, -1)
+
+
+def encode_snapshot(producers: Iterable[tuple[int, ProducerEntry]]) -> bytes:
+    """Return the file's content, of each producer's id and state."""
     rows = []
     for producer_id, entry in producers:
-        last = entry.batches[-1] if entry.batches else BatchMark(-1, -1, 0, -1)
+        last = entry.batches[-1] if entry.batches else NO_BATCH
         rows.append(
             ENTRY.pack(
                 producer_id,

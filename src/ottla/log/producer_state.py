@@ -2,16 +2,21 @@
 
 A snapshot lies at the base offset of each of the newest segments and where the log was closed. A restart takes the newest
 that reads back and replays the batches after it. A batch can be replayed without its records but for a transaction's end.
+
+Of many producers a snapshot is not written where a segment begins, which would hold the event loop: they are frozen there,
+and the next flush, which may run on a thread, writes them. A process that ends before leaves more to replay. Until it is
+written no older snapshot goes, so that there always is one to begin from.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from struct import Struct
 from typing import Final
 
-from ottla.base import CorruptionError, Millis, StorageError
+from ottla.base import CorruptionError, Millis, NoSpaceError, StorageError
 from ottla.log.batch_headers import headers_between
 from ottla.log.derived_sums import DerivedSums, FileSum, sum_of
 from ottla.log.disk import Disk, join
@@ -24,13 +29,17 @@ from ottla.wire import BatchHeader, Buffer, ControlType, control_type, iter_batc
 
 __all__ = ["ProducerState", "read_end_marker"]
 
+AT_ONCE_MAX: Final = 2_000
+"""Producers of which a snapshot is written at once; each takes 2 µs (measured)."""
+FROZEN_MAX: Final = 2
+"""Snapshots that wait to be written: more where segments begin faster than they are flushed are written at once."""
 _MARKER_VALUE: Final = Struct(">hi")
 
 
 class ProducerState:
     """`producers`, and the snapshots of them in the log's folder."""
 
-    __slots__ = ("_disk", "_folder", "_stale", "offsets", "producers", "sums")
+    __slots__ = ("_disk", "_folder", "_frozen", "_mutex", "_stale", "offsets", "producers", "sums")
 
     def __init__(self, disk: Disk, folder: str, expiration_ms: int, names: Iterable[str] | None = None) -> None:
         """Take the folder's snapshots; `names` are its files, where they are known."""
@@ -42,6 +51,10 @@ class ProducerState:
         """Offsets of the snapshots on disk, ascending."""
         self.sums: dict[int, FileSum] = {}
         """Of snapshots whose content is known, by their offsets."""
+        self._frozen: deque[tuple[int, dict[int, ProducerEntry]]] = deque()
+        """What snapshots are still to be written of, by offset, oldest first."""
+        self._mutex = disk.mutex()
+        """Held by who changes which snapshots there are."""
         self._stale: list[int] = []
         """Offsets of snapshots that are dropped, and could not be removed."""
         self.producers = Producers(folder.rpartition("/")[2], expiration_ms)
@@ -88,7 +101,9 @@ class ProducerState:
     def adopt(self, producers: Producers, start: int, end: int) -> None:
         """Go on with these producers, of the log's records from `start` to `end`; nothing fails."""
         self.producers.take(producers)
-        self._drop([each for each in self.offsets if not start <= each <= end])
+        with self._mutex:
+            self._thaw([each for each in self._frozen if start <= each[0] <= end])
+            self._drop([each for each in self.offsets if not start <= each <= end])
 
     def aborted_in(self, before: list[Segment], segment: Segment) -> list[AbortedTransaction]:
         """Return the transactions that ended in a segment by being aborted, as it and those before it tell.
@@ -110,9 +125,40 @@ class ProducerState:
 
     def snapshot(self, offset: int) -> None:
         """Write a snapshot at an offset, which is where the producers have come to; raises StorageError."""
+        with self._mutex:
+            self._thaw([each for each in self._frozen if each[0] != offset])
+            self._write(offset, self.producers)
+
+    def snapshot_soon(self, offset: int) -> None:
+        """As `snapshot`, but of many producers with the next `write_frozen`; raises StorageError."""
+        if len(self.producers) <= AT_ONCE_MAX or len(self._frozen) >= FROZEN_MAX or offset in self.offsets:
+            self.snapshot(offset)
+        else:
+            self._frozen.append((offset, self.producers.freeze()))
+
+    def write_frozen(self) -> None:
+        """Write the snapshots that wait for it, as far as there is room; may run on a thread. Raises StorageError."""
+        while self._frozen:
+            with self._mutex:
+                if not self._frozen:
+                    return
+                offset, frozen = self._frozen[0]
+                try:
+                    self._write(offset, frozen.items())
+                except NoSpaceError:
+                    return
+                self._frozen.popleft()
+
+    def _thaw(self, kept: list[tuple[int, dict[int, ProducerEntry]]]) -> None:
+        """Forget what waits to be written, but for these; `_mutex` is held."""
+        if len(kept) < len(self._frozen):
+            self._frozen.clear()
+            self._frozen.extend(kept)
+
+    def _write(self, offset: int, producers: Iterable[tuple[int, ProducerEntry]]) -> None:
         path = self._path(offset)
         self.offsets = [each for each in self.offsets if each != offset]
-        data = encode_snapshot(self.producers)
+        data = encode_snapshot(producers)
         try:
             write_snapshot(self._disk, path, data)
         except StorageError:
@@ -128,16 +174,21 @@ class ProducerState:
 
     def finish(self, end: int) -> None:
         """End a recovery: drop snapshots beyond the end, and write one there."""
-        self._drop([each for each in self.offsets if each > end])
-        self.settle()
+        with self._mutex:
+            self._drop([each for each in self.offsets if each > end])
+            self.settle()
         self.snapshot(end)
 
     def keep_only(self, bases: list[int]) -> None:
-        """Drop the snapshots that are neither at a segment's base nor the newest."""
-        self._drop([each for each in self.offsets[:-1] if each not in bases])
+        """Drop the snapshots that are neither at a segment's base nor the newest; none while one is to be written."""
+        if not self._frozen:
+            with self._mutex:
+                self._drop([each for each in self.offsets[:-1] if each not in bases])
 
     def forget_others(self, bases: list[int]) -> list[str]:
         """As `keep_only`, but only forget them; return the files to unlink."""
+        if self._frozen:
+            return []
         gone = [each for each in self.offsets[:-1] if each not in bases]
         self.offsets = [each for each in self.offsets if each not in gone]
         for each in gone:
@@ -146,7 +197,9 @@ class ProducerState:
 
     def clear(self, offset: int) -> None:
         """Forget every producer and drop every snapshot; the log begins at `offset`."""
-        self._drop(self.offsets)
+        with self._mutex:
+            self._thaw([])
+            self._drop(self.offsets)
         self.producers.clear(offset)
 
     def _drop(self, offsets: list[int]) -> None:

@@ -53,9 +53,11 @@ class EndMarker(NamedTuple):
 class ProducerEntry:
     """One producer's state; only `Producers` changes it."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "transaction_offset")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "generation", "last_timestamp", "transaction_offset")
 
-    def __init__(self) -> None:
+    def __init__(self, generation: int = 0) -> None:
+        self.generation = generation
+        """How often its log's producers had been frozen when it was made: it is changed in that generation only."""
         self.epoch: int = NO_EPOCH
         self.coordinator_epoch = -1
         self.last_timestamp = -1
@@ -220,11 +222,12 @@ class ProducerAppend:
 class Producers:
     """The producers of one log, up to `end_offset`."""
 
-    __slots__ = ("_open", "_unreplicated", "end_offset", "entries", "expiration_ms", "name")
+    __slots__ = ("_generation", "_open", "_unreplicated", "end_offset", "entries", "expiration_ms", "name")
 
     def __init__(self, name: str, expiration_ms: int) -> None:
         self.name = name
         self.expiration_ms = expiration_ms
+        self._generation = 0
         self.end_offset = 0
         """Offset after the last batch that is taken into account."""
         self.entries: dict[int, ProducerEntry] = {}
@@ -237,6 +240,11 @@ class Producers:
     def __iter__(self) -> Iterator[tuple[ProducerId, ProducerEntry]]:
         for producer_id, entry in self.entries.items():
             yield ProducerId(producer_id), entry
+
+    def freeze(self) -> dict[int, ProducerEntry]:
+        """Return the producers as they are now, which stay so: who writes next gets an entry of its own."""
+        self._generation += 1
+        return dict(self.entries)
 
     def prepare(self, producer_id: int) -> ProducerAppend:
         """Return a producer's part of an append, still without a batch."""
@@ -251,8 +259,8 @@ class Producers:
         completed: list[tuple[OpenTransaction, bool]] = []
         for append in appends:
             entry = self.entries.get(append.producer_id)
-            if entry is None:
-                entry = self.entries[append.producer_id] = ProducerEntry()
+            if entry is None or entry.generation != self._generation:
+                entry = self.entries[append.producer_id] = ProducerEntry(self._generation)
             entry.epoch = append.epoch
             entry.coordinator_epoch = append.coordinator_epoch
             entry.last_timestamp = append.last_timestamp

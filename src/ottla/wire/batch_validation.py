@@ -96,8 +96,6 @@ class BatchRules:
     """`max.message.bytes`: what is larger is refused before anything else is done with it, as in Kafka."""
     records_max: int = BYTES_MAX
     """A batch with more records is to be looked into elsewhere: here it is refused, to be sent again."""
-    log_name: str = "the partition"
-    """Where a refusal says that the batch was to go."""
     needs_walk: bool = field(init=False)
     """True where records have to be looked at one by one."""
 
@@ -129,14 +127,14 @@ def validate_batches(buf: Buffer, *, walk: bool = False) -> list[tuple[BatchHead
     return found
 
 
-def admit_batch(buf: WritableBuffer, rules: BatchRules, now_ms: int) -> BatchHeader:
+def admit_batch(buf: WritableBuffer, rules: BatchRules, now_ms: int, log_name: str = "the partition") -> BatchHeader:
     """Check the one batch that a client may send per partition and give it the topic's kind of timestamps, in place.
 
     Returns its header as it then is. The codes are Kafka's: CORRUPT_MESSAGE (size, checksum), INVALID_RECORD (what no
     sound client sends), INVALID_TIMESTAMP, UNSUPPORTED_COMPRESSION_TYPE.
     """
     if len(buf) > rules.batch_bytes_max:
-        raise batch_too_large(rules.log_name, len(buf), rules.batch_bytes_max)
+        raise batch_too_large(log_name, len(buf), rules.batch_bytes_max)
     header = _sound_header(buf if isinstance(buf, memoryview) else memoryview(buf))
     if header.record_count > rules.records_max:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -34,6 +34,7 @@ __all__ = [
     "Fetch",
     "FetchPartition",
     "FetchTopic",
+    "FetchWriter",
     "FetchedPartition",
     "FetchedTopic",
     "ForgottenTopic",
@@ -391,27 +392,59 @@ def write_fetch_response(
     node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[object]:
     """Return the whole answer as parts to send in order: bytearrays, and each partition's `records` as it was given."""
-    flexible = version >= FLEXIBLE_FROM
-    head = bytearray(8)
-    parts: list[object] = [head]
-    sent = 0
-    if flexible:
-        head += b"\x00"
-    if version >= SESSIONS_FROM:
-        head += _pack_throttle_session(throttle_time_ms, error_code, session_id)
-    else:
-        head += _pack_throttle(throttle_time_ms)
-    head += uvarint(len(responses) + 1) if flexible else pack_int32(len(responses))
-    out = head
+    writer = FetchWriter(version, correlation_id, len(responses), throttle_time_ms, error_code, session_id)
     for topic in responses:
-        if version >= TOPIC_IDS_FROM:
+        writer.begin(topic)
+        writer.add(topic.partitions)
+        writer.end()
+    return writer.finish(node_endpoints)
+
+
+class FetchWriter:
+    """An answer that is written bit by bit: `begin`, `add` and `end` for each topic, then `finish`."""
+
+    __slots__ = ("_correlation_id", "_flexible", "_head", "_out", "_parts", "_sent", "_version")
+
+    def __init__(
+        self,
+        version: int,
+        correlation_id: int,
+        topics: int,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        session_id: int = 0,
+    ) -> None:
+        """Write what stands before the topics, of which there are so many."""
+        self._version = version
+        self._correlation_id = correlation_id
+        self._flexible = flexible = version >= FLEXIBLE_FROM
+        self._head = head = bytearray(8)
+        self._parts: list[object] = [head]
+        self._sent = 0
+        if flexible:
+            head += b"\x00"
+        if version >= SESSIONS_FROM:
+            head += _pack_throttle_session(throttle_time_ms, error_code, session_id)
+        else:
+            head += _pack_throttle(throttle_time_ms)
+        head += uvarint(topics + 1) if flexible else pack_int32(topics)
+        self._out = head
+
+    def begin(self, topic: FetchedTopic) -> None:
+        """Write what stands before a topic's partitions."""
+        out = self._out
+        if self._version >= TOPIC_IDS_FROM:
             out += topic.topic_id
-        elif flexible:
+        elif self._flexible:
             out += nullable_compact_string(topic.topic)
         else:
             out += nullable_string(topic.topic)
-        out += uvarint(len(topic.partitions) + 1) if flexible else pack_int32(len(topic.partitions))
-        for partition in topic.partitions:
+        out += uvarint(len(topic.partitions) + 1) if self._flexible else pack_int32(len(topic.partitions))
+
+    def add(self, partitions: Sequence[FetchedPartition]) -> None:
+        """Write some of the topic's partitions."""
+        version, flexible, out = self._version, self._flexible, self._out
+        for partition in partitions:
             _write_partition(out, partition, version)
             records = partition.records
             if records is None:
@@ -420,22 +453,29 @@ def write_fetch_response(
                 size = partition.records_size
                 out += uvarint(size + 1) if flexible else pack_int32(size)
                 if size > INLINE_BYTES_MAX or not isinstance(records, bytes | bytearray | memoryview):
-                    sent += len(out) + size
-                    out = bytearray()
-                    parts.append(records)
-                    parts.append(out)
+                    self._sent += len(out) + size
+                    self._out = out = bytearray()
+                    self._parts.append(records)
+                    self._parts.append(out)
                 elif size:
                     out += records
             if flexible:
                 _write_partition_tags(out, partition)
-        if flexible:
-            out += b"\x00"
-    if flexible:
-        out += node_endpoints_tag(node_endpoints if version >= ENDPOINTS_FROM else ())
-    if not out:
-        parts.pop()
-    _pack_prefix_into(head, 0, sent + len(out) - 4, correlation_id)
-    return parts
+
+    def end(self) -> None:
+        """End a topic."""
+        if self._flexible:
+            self._out += b"\x00"
+
+    def finish(self, node_endpoints: Sequence[NodeEndpoint] = ()) -> list[object]:
+        """Return the whole answer, as `write_fetch_response` does."""
+        out = self._out
+        if self._flexible:
+            out += node_endpoints_tag(node_endpoints if self._version >= ENDPOINTS_FROM else ())
+        if not out:
+            self._parts.pop()
+        _pack_prefix_into(self._head, 0, self._sent + len(out) - 4, self._correlation_id)
+        return self._parts
 
 
 def _write_partition(out: bytearray, partition: FetchedPartition, version: int) -> None:

@@ -316,6 +316,7 @@ class _Elsewhere(NamedTuple):
     """The codec that it is to have; None for its own."""
     level: int | None
     rules: BatchRules
+    log_name: str
 
 
 def _has_long_batches(request: Produce) -> bool:
@@ -346,7 +347,7 @@ def _to_check(context: RequestContext[ProduceParts], request: Produce) -> list[_
             if codec is None and not has_many_records(data.records) and ROOM.take(batch_bound(data.records)):
                 continue
             if context.would_allow(Operation.WRITE, Resource.TOPIC, name):  # the append asks again, and refuses
-                found.append(_Elsewhere(data, codec, hosted.compression_level, hosted.rules))
+                found.append(_Elsewhere(data, codec, hosted.compression_level, hosted.rules, hosted.log.name))
     return found
 
 
@@ -363,12 +364,12 @@ async def _produce_checked(context: RequestContext[ProduceParts], request: Produ
     """Have the worker process walk or recompress what is to be, then append what is sound."""
     services = context.services
     checked: dict[int, KafkaError | None] = {}
-    for data, codec, level, rules in _to_check(context, request):
+    for data, codec, level, rules, log_name in _to_check(context, request):
         assert data.records is not None
         now_ms = services.clock.now_ms()
         try:
             if len(data.records) > rules.batch_bytes_max:
-                raise batch_too_large(rules.log_name, len(data.records), rules.batch_bytes_max)
+                raise batch_too_large(log_name, len(data.records), rules.batch_bytes_max)
             if codec is None:
                 made = await services.offload.process(walked, bytes(data.records), rules, now_ms)
             else:

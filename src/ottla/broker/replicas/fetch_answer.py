@@ -9,7 +9,7 @@ coroutine.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import Any, Final
 
 from ottla.base import ZERO_UUID, StorageError
 from ottla.broker.endpoints import leader_endpoints
@@ -19,54 +19,103 @@ from ottla.broker.requests.answer_memory import COPIED_BYTES_MAX
 from ottla.broker.requests.answers import Encoded
 from ottla.broker.requests.file_part import FilePart
 from ottla.broker.requests.handler import RequestContext
+from ottla.broker.requests.slices import Pauses
 from ottla.log import LogSlice
-from ottla.wire import FetchedPartition, FetchedTopic, NodeEndpoint, write_fetch_response
+from ottla.wire import FetchedPartition, FetchedTopic, FetchWriter, NodeEndpoint, write_fetch_response
 
-__all__ = ["fetch_answer"]
+__all__ = ["FetchAnswer", "fetch_answer"]
+
+WRITTEN_TOGETHER_MAX: Final = 256
+"""Partitions of a long answer that are written before others have their turn."""
 
 
 def fetch_answer(
     context: RequestContext[FetchParts], plans: Sequence[FetchPlan], *, session_id: int, is_follower: bool = False
 ) -> Encoded | Coroutine[Any, Any, Encoded]:
     """Return the whole answer, or a coroutine for it where some of the records have to come from the device first."""
-    traffic = context.services.traffic
-    share = context.services.answer_memory.share()
-    elsewhere = traffic.elsewhere
-    has_files = False
-    cold: list[tuple[FetchedPartition, FetchPlan]] = []
-    topics: list[FetchedTopic] = []
-    current: tuple[str, object] | None = None
-    for plan in plans:
-        answer = _partition(plan)
-        found = plan.slice
-        topic_traffic = elsewhere if plan.partition is None else plan.partition.traffic
-        topic_traffic.fetches += 1
-        if plan.error:
-            topic_traffic.failed_fetches += 1
-            _count_error(context, int(plan.error), is_follower=is_follower)
-        if found is not None and found.size:
-            if is_follower:
-                traffic.replication_bytes_out += found.size
-            else:
-                topic_traffic.bytes_out += found.size
-                if topic_traffic is not elsewhere:
-                    client = traffic.client(topic_traffic, context.client_id or "", context.connected.principal)
-                    client.bytes_out += found.size
-            if found.size <= COPIED_BYTES_MAX and found.size <= share:
-                share -= found.size
-                if not _copy(context, answer, plan, found):
-                    cold.append((answer, plan))
-            else:
-                has_files |= _refer(context, answer, plan, found)
-        topic = (plan.topic, plan.key.topic)
-        if topic != current:
-            current = topic
-            topic_id = plan.key.topic if isinstance(plan.key.topic, bytes) else ZERO_UUID
-            topics.append(FetchedTopic(plan.topic, topic_id, []))
-        topics[-1].partitions.append(answer)
-    if cold:
-        return _read_cold(context, topics, cold, session_id=session_id, has_files=has_files)
-    return _encode(context, topics, session_id=session_id, has_files=has_files)
+    answer = FetchAnswer(context, is_follower=is_follower)
+    answer.add(plans)
+    return answer.encoded(session_id)
+
+
+class FetchAnswer:
+    """An answer that plans are added to; each is looked into when it is added, before its log can change."""
+
+    __slots__ = ("_cold", "_context", "_current", "_has_files", "_is_follower", "_share", "_topics")
+
+    def __init__(self, context: RequestContext[FetchParts], *, is_follower: bool) -> None:
+        self._context = context
+        self._is_follower = is_follower
+        self._share = context.services.answer_memory.share()
+        self._has_files = False
+        self._cold: list[tuple[FetchedPartition, FetchPlan]] = []
+        self._topics: list[FetchedTopic] = []
+        self._current: tuple[str, object] | None = None
+
+    def add(self, plans: Sequence[FetchPlan]) -> None:
+        """Add what partitions give, and count it."""
+        context, is_follower, topics = self._context, self._is_follower, self._topics
+        traffic = context.services.traffic
+        elsewhere, share, current = traffic.elsewhere, self._share, self._current
+        for plan in plans:
+            answer = _partition(plan)
+            found = plan.slice
+            topic_traffic = elsewhere if plan.partition is None else plan.partition.traffic
+            topic_traffic.fetches += 1
+            if plan.error:
+                topic_traffic.failed_fetches += 1
+                _count_error(context, int(plan.error), is_follower=is_follower)
+            if found is not None and found.size:
+                if is_follower:
+                    traffic.replication_bytes_out += found.size
+                else:
+                    topic_traffic.bytes_out += found.size
+                    if topic_traffic is not elsewhere:
+                        client = traffic.client(topic_traffic, context.client_id or "", context.connected.principal)
+                        client.bytes_out += found.size
+                if found.size <= COPIED_BYTES_MAX and found.size <= share:
+                    share -= found.size
+                    if not _copy(context, answer, plan, found):
+                        self._cold.append((answer, plan))
+                else:
+                    self._has_files |= _refer(context, answer, plan, found)
+            topic = (plan.topic, plan.key.topic)
+            if topic != current:
+                current = topic
+                topic_id = plan.key.topic if isinstance(plan.key.topic, bytes) else ZERO_UUID
+                topics.append(FetchedTopic(plan.topic, topic_id, []))
+            topics[-1].partitions.append(answer)
+        self._share, self._current = share, current
+
+    def encoded(self, session_id: int) -> Encoded | Coroutine[Any, Any, Encoded]:
+        """Return the whole answer, or a coroutine for it where some of the records have to come from the device first."""
+        if self._cold:
+            return self._read_cold_first(session_id)
+        return _encode(self._context, self._topics, session_id=session_id, has_files=self._has_files)
+
+    async def _read_cold_first(self, session_id: int) -> Encoded:
+        await _read_cold(self._context, self._cold)
+        return _encode(self._context, self._topics, session_id=session_id, has_files=self._has_files)
+
+    async def encoded_in_slices(self, session_id: int) -> Encoded:
+        """The same of many partitions; others have their turn in between."""
+        context, topics = self._context, self._topics
+        if self._cold:
+            await _read_cold(context, self._cold)
+        pauses = Pauses(context)
+        writer = FetchWriter(context.api_version, context.correlation_id, len(topics), session_id=session_id)
+        leaders: set[int] = set()
+        for topic in topics:
+            writer.begin(topic)
+            for start in range(0, len(topic.partitions), WRITTEN_TOGETHER_MAX):
+                some = topic.partitions[start : start + WRITTEN_TOGETHER_MAX]
+                writer.add(some)
+                leaders.update(each.leader_id for each in some if each.leader_epoch >= 0)
+                await pauses.step(len(some))
+            writer.end()
+            await pauses.step()
+        pauses.charge()
+        return Encoded(writer.finish(_endpoints(context, leaders)), has_files=self._has_files)
 
 
 def _copy(context: RequestContext[FetchParts], answer: FetchedPartition, plan: FetchPlan, found: LogSlice) -> bool:
@@ -122,22 +171,19 @@ def _encode(
     context: RequestContext[FetchParts], topics: list[FetchedTopic], *, session_id: int, has_files: bool
 ) -> Encoded:
     leaders = {each.leader_id for topic in topics for each in topic.partitions if each.leader_epoch >= 0}
-    endpoints = [NodeEndpoint(*each) for each in leader_endpoints(context, leaders)] if leaders else ()
+    endpoints = _endpoints(context, leaders)
     parts = write_fetch_response(
         context.api_version, context.correlation_id, topics, session_id=session_id, node_endpoints=endpoints
     )
     return Encoded(parts, has_files=has_files)
 
 
-async def _read_cold(
-    context: RequestContext[FetchParts],
-    topics: list[FetchedTopic],
-    cold: list[tuple[FetchedPartition, FetchPlan]],
-    *,
-    session_id: int,
-    has_files: bool,
-) -> Encoded:
-    """Read on a thread what the page cache does not hold, then render the answer."""
+def _endpoints(context: RequestContext[FetchParts], leaders: set[int]) -> Sequence[NodeEndpoint]:
+    return [NodeEndpoint(*each) for each in leader_endpoints(context, leaders)] if leaders else ()
+
+
+async def _read_cold(context: RequestContext[FetchParts], cold: list[tuple[FetchedPartition, FetchPlan]]) -> None:
+    """Read on a thread what the page cache does not hold."""
     memory = context.services.answer_memory
     reserved = sum(answer.records_size for answer, _ in cold)
     memory.reserve(reserved)
@@ -153,4 +199,3 @@ async def _read_cold(
             answer.records_size = len(records)
     finally:
         memory.reserve(-reserved)
-    return _encode(context, topics, session_id=session_id, has_files=has_files)

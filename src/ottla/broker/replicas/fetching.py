@@ -17,7 +17,16 @@ from ottla.log import LogSlice
 from ottla.replica import NEVER, FetchedPartition, SessionKey, nearest_follower
 from ottla.security import Operation, Resource
 
-__all__ = ["FOLLOWERS_FROM", "RACK_AWARE", "READ_COMMITTED", "FetchLimits", "FetchPlan", "note_follower", "read_all"]
+__all__ = [
+    "FOLLOWERS_FROM",
+    "RACK_AWARE",
+    "READ_COMMITTED",
+    "FetchLimits",
+    "FetchPlan",
+    "FetchReading",
+    "note_follower",
+    "read_all",
+]
 
 READ_COMMITTED: Final = 1
 FOLLOWERS_FROM: Final = 11
@@ -127,10 +136,13 @@ class _Readable:
 
     __slots__ = ("_context", "_counts", "_known")
 
-    def __init__(self, context: RequestContext[FetchParts], wanted: list[tuple[SessionKey, FetchedPartition]]) -> None:
+    def __init__(self, context: RequestContext[FetchParts]) -> None:
         self._context = context
         self._known: dict[bytes | str, bool] = {}
         self._counts: dict[bytes | str, int] = {}
+
+    def count(self, wanted: Iterable[tuple[SessionKey, FetchedPartition]]) -> None:
+        """Note what is asked for, all of it before the first question: the log says how often."""
         for key, _ in wanted:
             self._counts[key.topic] = self._counts.get(key.topic, 0) + 1
 
@@ -146,21 +158,49 @@ def read_all(
     context: RequestContext[FetchParts], wanted: Iterable[tuple[SessionKey, FetchedPartition]], limits: FetchLimits
 ) -> list[FetchPlan]:
     """Return a plan per partition, in order; the first that has records gives at least one batch."""
-    left = limits.max_bytes
-    at_least_one = not limits.has_hard_limit
-    plans = []
-    readable = None
-    if limits.replica_id < 0 and not limits.is_refused:
+    reading = FetchReading(context, limits)
+    if reading.asks:
         wanted = list(wanted)
-        readable = _Readable(context, wanted)
-    for key, partition in wanted:
-        plan = _read(context, key, partition, limits, readable, left=left, at_least_one=at_least_one)
-        size = plan.size
-        if size:
-            left = max(0, left - size)
-            at_least_one = False
-        plans.append(plan)
-    return plans
+        reading.count(wanted)
+    return reading.read(wanted)
+
+
+class FetchReading:
+    """Reading for one answer, all at once or some partitions after the other."""
+
+    __slots__ = ("_at_least_one", "_context", "_left", "_limits", "_readable")
+
+    def __init__(self, context: RequestContext[FetchParts], limits: FetchLimits) -> None:
+        self._context = context
+        self._limits = limits
+        self._left = limits.max_bytes
+        self._at_least_one = not limits.has_hard_limit
+        self._readable = _Readable(context) if limits.replica_id < 0 and not limits.is_refused else None
+
+    @property
+    def asks(self) -> bool:
+        """True where all that is wanted has to be counted before anything is read."""
+        return self._readable is not None
+
+    def count(self, wanted: Iterable[tuple[SessionKey, FetchedPartition]]) -> None:
+        """Note what is wanted."""
+        if self._readable is not None:
+            self._readable.count(wanted)
+
+    def read(self, wanted: Iterable[tuple[SessionKey, FetchedPartition]]) -> list[FetchPlan]:
+        """Return the plans of the next partitions."""
+        context, limits, readable = self._context, self._limits, self._readable
+        left, at_least_one = self._left, self._at_least_one
+        plans = []
+        for key, partition in wanted:
+            plan = _read(context, key, partition, limits, readable, left=left, at_least_one=at_least_one)
+            size = plan.size
+            if size:
+                left = max(0, left - size)
+                at_least_one = False
+            plans.append(plan)
+        self._left, self._at_least_one = left, at_least_one
+        return plans
 
 
 def _read(

@@ -12,13 +12,11 @@ from ottla.background import awaited
 from ottla.base import ErrorCode, KafkaError, Millis, NodeId, Offload, Offset, StorageError, TopicPartition, Uuid
 from ottla.broker.meters import TopicTraffic
 from ottla.broker.replicas.purgatory import Purgatory
-from ottla.broker.replicas.throttles import is_throttled
+from ottla.broker.replicas.topic_rules import TopicRules
 from ottla.broker.replicas.verification import Verification, Verifications, is_in_transaction
-from ottla.config import TopicSettings
-from ottla.log import AppendInfo, AppendOrigin, JoinedAppend, Log, LogConfig, LogDir
+from ottla.log import AppendInfo, AppendOrigin, JoinedAppend, Log, LogDir
 from ottla.replica import NEVER, FetchSession, Replica, Role, SessionKey
 from ottla.wire import (
-    AT_ONCE_MAX,
     Attributes,
     BatchHeader,
     BatchRules,
@@ -132,28 +130,18 @@ class LocalPartition:
         self._parked: list[tuple[FetchSession, SessionKey]] = []
         """Followers' sessions that need not look here before something happens."""
 
-    def configure(self, settings: TopicSettings, log_config: LogConfig) -> None:
+    def configure(self, rules: TopicRules) -> None:
         """Take over a topic's configuration as it is now."""
-        self.log.config = log_config
-        self.flushes = log_config.flush_messages < INT64_MAX
+        settings = rules.settings
+        self.log.config = rules.log_config
+        self.flushes = rules.log_config.flush_messages < INT64_MAX
         self.min_insync_replicas = self.replica.min_insync_replicas = settings.min_insync_replicas
-        self.rules = BatchRules(
-            log_append_time=settings.message_timestamp_type == "LogAppendTime",
-            timestamp_before_max_ms=settings.message_timestamp_before_max_ms,
-            timestamp_after_max_ms=settings.message_timestamp_after_max_ms,
-            require_keys="compact" in settings.cleanup_policy,
-            walk=True,
-            batch_bytes_max=log_config.max_message_bytes,
-            records_max=AT_ONCE_MAX,
-            log_name=self.log.name,
-        )
-        name = settings.compression_type
-        self.recompress_to = None if name == "producer" else _codec_of(name)
-        level = getattr(settings, f"compression_{name}_level", None)
-        self.compression_level = level
-        index, node_id = self.key.partition, self.replica.node_id
-        self.throttled_as_leader = is_throttled(settings.leader_replication_throttled_replicas, index, node_id)
-        self.throttled_as_follower = is_throttled(settings.follower_replication_throttled_replicas, index, node_id)
+        self.rules = rules.batches
+        self.recompress_to = rules.recompress_to
+        self.compression_level = rules.compression_level
+        index = self.key.partition
+        self.throttled_as_leader = rules.as_leader.has(index)
+        self.throttled_as_follower = rules.as_follower.has(index)
         if self.replica.settle():  # fewer copies may be enough now
             self.high_watermark_moved()
 
@@ -196,7 +184,7 @@ class LocalPartition:
         of a transaction needs the `verification` that was begun before its coordinator was asked.
         """
         self.check_writable(acks)
-        header = read_batch_header(records) if is_checked else admit_batch(records, self.rules, now_ms)
+        header = read_batch_header(records) if is_checked else admit_batch(records, self.rules, now_ms, self.log.name)
         if header.attributes & Attributes.TRANSACTIONAL:
             return self._append_in_transaction(records, header, verification, now_ms)
         return self._append(records, AppendOrigin.CLIENT, now_ms)
@@ -549,7 +537,3 @@ class LocalPartition:
         self.wake_followers()
         self.is_offline = True
         self._purgatory.interrupt(self.key)
-
-
-def _codec_of(name: str) -> Codec:
-    return Codec.NONE if name == "uncompressed" else Codec[name.upper()]

@@ -34,7 +34,8 @@ from ottla.broker.replicas.leaving import AT_ONCE_MAX, Leaving, LeavingFolders
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.broker.replicas.purgatory import Purgatory
 from ottla.broker.replicas.storage import Storage
-from ottla.log import LogConfig, LogDir
+from ottla.broker.replicas.topic_rules import TopicRules
+from ottla.log import LogDir
 from ottla.metadata import EMPTY_IMAGE, Delta, Image, Partition, Topic
 from ottla.replica import NO_EPOCH, Replica, Role
 
@@ -73,6 +74,8 @@ class Partitions:
         self._offload = offload
         self._by_topic: dict[str, dict[int, LocalPartition]] = {}
         self._image: Image = EMPTY_IMAGE
+        self._rules: dict[str, TopicRules] = {}
+        """By topic."""
         self.traffic = Traffic()
         self._unopened: dict[tuple[str, int], StorageError] = {}
         """Partitions that are to be here and could not be opened, and why."""
@@ -208,6 +211,8 @@ class Partitions:
         self._image = image
         all_changed = self._configuration.image_changed(image, delta)
         are_many = sum(len(self._by_topic.get(each.name, ())) for each in delta.topics_deleted) > AT_ONCE_MAX
+        if are_many and self._loop is not None:
+            self._storage.note_deleted([each.id for each in delta.topics_deleted])
         for topic in delta.topics_deleted:
             self._unmade.pop(topic.name, None)
             self._unopened = {each: why for each, why in self._unopened.items() if each[0] != topic.name}
@@ -225,12 +230,13 @@ class Partitions:
         changed = {resource.name for resource in delta.configs_changed}
         for name, partitions in self._by_topic.items():
             if all_changed or name in changed:
-                log_config = self._configuration.log_config(name)
+                rules = self._rules_of(name)
                 for each in partitions.values():
-                    self._configure(each, log_config)
+                    self._configure(each, rules)
         if all_changed or delta.configs_changed or delta.topics_changed or delta.topics_deleted:
-            self.any_recompresses = any(each.recompress_to is not None for each in self) or any(
-                self._configuration.topic(name).settings.compression_type != "producer" for name in self._unmade
+            self.any_recompresses = any(
+                self._configuration.topic(name).settings.compression_type != "producer"
+                for name in (*self._by_topic, *self._unmade)
             )
 
     def _bar(self, image: Image, delta: Delta) -> None:
@@ -386,8 +392,8 @@ class Partitions:
         key = TopicPartition(topic.name, index)
         if not all(self._leaving.free(key, each.path) for each in self._storage.online):
             raise NoSpaceError(f"{key}: the folder of the topic that had this name is in the way")
-        config = self._configuration.log_config(topic.name)
-        stored = self._storage.open_log(key, topic.id, config, state.directory_of(self._node_id))
+        rules = self._rules_of(topic.name)
+        stored = self._storage.open_log(key, topic.id, rules.log_config, state.directory_of(self._node_id))
         replica = Replica(self._node_id, high_watermark=stored.high_watermark, log_end_offset=stored.log.log_end_offset)
         replica.log_start_moved(stored.log.log_start_offset)
         partition = LocalPartition(
@@ -401,16 +407,25 @@ class Partitions:
             failed=self.failures.met,
             traffic=self.traffic.of(topic.name),
         )
-        self._configure(partition, config)
+        self._configure(partition, rules)
         self.any_recompresses |= partition.recompress_to is not None
         self._by_topic.setdefault(topic.name, {})[index] = partition
         return partition
 
-    def _configure(self, partition: LocalPartition, log_config: LogConfig) -> None:
+    def _rules_of(self, name: str) -> TopicRules:
+        """Return what a topic's configuration says to its partitions, worked out when it has changed."""
+        settings = self._configuration.topic(name).settings
+        known = self._rules.get(name)
+        if known is None or known.settings is not settings:
+            known = TopicRules.of(settings, self._configuration.log_config(name), self._node_id)
+            self._rules[name] = known
+        return known
+
+    def _configure(self, partition: LocalPartition, rules: TopicRules) -> None:
         settings = self._configuration.broker.settings
         partition.verifies = settings.transaction_partition_verification_enable
         partition.replica.lag_max_s = settings.replica_lag_time_max_ms / 1000
-        partition.configure(self._configuration.topic(partition.key.topic).settings, log_config)
+        partition.configure(rules)
 
     def _delete_topic(self, topic: Topic, *, in_turn: bool) -> None:
         for partition in list(self._by_topic.get(topic.name, {}).values()):
@@ -423,6 +438,7 @@ class Partitions:
         del partitions[partition.key.partition]
         if not partitions:
             del self._by_topic[partition.key.topic]
+            self._rules.pop(partition.key.topic, None)
             self.traffic.forget(partition.key.topic)
         self.lease.departing.discard(partition.key)
         partition.go_offline()

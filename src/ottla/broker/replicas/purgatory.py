@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from typing import Final
 
 from ottla.background import count_failure
@@ -56,6 +57,12 @@ class Purgatory:
     def add_follower_fetch(self, wait: Wait, partitions: tuple[TopicPartition, ...]) -> None:
         """Let a follower's fetch wait until something is appended, or its deadline."""
         self._add(wait, self._follower_fetches, partitions)
+
+    def list_fetch(self, wait: Wait, partitions: Iterable[TopicPartition], *, is_follower: bool) -> None:
+        """Let a fetch that waits be ended by more partitions."""
+        where = self._follower_fetches if is_follower else self._fetches
+        for each in partitions:
+            where.add(each, wait)
 
     def list_follower_fetch(self, wait: Wait, partition: TopicPartition) -> None:
         """Let a follower's fetch that waits be woken by one more partition."""

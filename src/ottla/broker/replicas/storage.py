@@ -137,12 +137,20 @@ class Storage:
                 if other is not log_dir:  # the last process ended while it put a moved log in its new place
                     self._twice.setdefault(found.partition, [other]).append(log_dir)
 
-    def loaded(self) -> None:
-        """Name the logs that no topic claims, once the image's have been opened; they are left alone."""
+    def loaded(self, *, is_known: Callable[[Uuid], bool]) -> None:
+        """Name the logs that no topic claims, once the image's have been opened; they are left alone.
+
+        But for those of topics that the last process was told are deleted, and of which the image does not know either
+        (`is_known`): they are removed.
+        """
         for log_dir in self._dirs:
-            log_dir.unclaimed = frozenset(
-                each for each, owner in self._found.items() if owner is log_dir and each not in log_dir.logs
-            )
+            unclaimed = [each for each, owner in self._found.items() if owner is log_dir and each not in log_dir.logs]
+            if log_dir.path not in self._failed:
+                try:
+                    log_dir.remove_deleted(unclaimed, is_known=is_known, now_ms=self._clock.now_ms())
+                except StorageError as error:
+                    log.error("Folders of deleted topics in %s cannot be removed: %s", log_dir.path, error)
+            log_dir.unclaimed = frozenset(each for each in unclaimed if log_dir.has_log(each))
             if log_dir.unclaimed:
                 stray = ", ".join(sorted(map(str, log_dir.unclaimed)))
                 log.warning("%s holds logs of no known topic, which are left as they are: %s", log_dir.path, stray)
@@ -345,6 +353,14 @@ class Storage:
     def delete_log(self, key: TopicPartition, log_dir: LogDir, *, delay_ms: int) -> None:
         """Set a partition's folder aside now; it is removed after a delay."""
         log_dir.delete_log(key, unique=self._rng.randbytes(16).hex(), now_ms=self._clock.now_ms(), delay_ms=delay_ms)
+
+    def note_deleted(self, topic_ids: Collection[Uuid]) -> None:
+        """Have a start remove the folders of deleted topics, should this process end before it sets all of them aside."""
+        for log_dir in self.online:
+            try:
+                log_dir.note_deleted(topic_ids)
+            except StorageError as error:  # they are kept then, as those of no known topic
+                log.warning("Which topics are deleted cannot be written in %s: %s", log_dir.path, error)
 
     def take_deleted(self, now_ms: Millis) -> list[Callable[[], None]]:
         """Return what removes the folders whose delay is over, each to be called on a thread."""

@@ -7,12 +7,12 @@ never held back. Where nothing is limited, nothing is measured.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ottla.broker.configuration import Configuration
 from ottla.security import SampledRate, Windows
 
-__all__ = ["ReplicationThrottle", "ReplicationThrottles", "is_throttled"]
+__all__ = ["ReplicationThrottle", "ReplicationThrottles"]
 
 UNLIMITED = (1 << 63) - 1
 WAIT_S_MAX = 1.0
@@ -69,8 +69,3 @@ class ReplicationThrottles:
             loop, moving, lambda: configuration.broker.settings.replica_alter_log_dirs_io_max_bytes_per_second
         )
         """`replica.alter.log.dirs.io.max.bytes.per.second`: what is moved between log directories."""
-
-
-def is_throttled(replicas: Sequence[str], partition: int, node_id: int) -> bool:
-    """Return whether a topic's list of throttled replicas (`*`, or `partition:broker`) names one."""
-    return "*" in replicas or f"{partition}:{node_id}" in replicas
