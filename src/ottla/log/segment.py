@@ -22,9 +22,10 @@ from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY, Index
 from ottla.log.index_builder import IndexBuilder
 from ottla.log.names import DELETED, INDEX, LOG, TIME_INDEX, TXN_INDEX, file_name
 from ottla.log.transaction_index import TransactionIndex
+from ottla.log.types import BatchAt, Cut
 from ottla.wire import BATCH_OVERHEAD, LENGTH_END, BatchHeader
 
-__all__ = ["BatchAt", "Cut", "Segment"]
+__all__ = ["Segment"]
 
 RECENT_MAX: Final = 128
 """Batches whose positions are kept: enough for a reader that follows the end, 4 KiB at most."""
@@ -35,24 +36,6 @@ MENDED_INTERVAL: Final = 4096
 """Bytes between the entries of an index that is built again, as Kafka's `index.interval.bytes` has it."""
 _HEAD: Final = Struct(">qi11xi")
 _HEAD_END: Final = 27
-
-
-class BatchAt(NamedTuple):
-    """Where a batch lies in a segment."""
-
-    position: int
-    end: int
-
-
-class Cut(NamedTuple):
-    """What is left of a segment that is cut: where its bytes and its offsets end, entries of its indexes, its times."""
-
-    position: int
-    end_offset: int
-    index_entries: int
-    time_entries: int
-    max_timestamp: int
-    max_timestamp_offset: int
 
 
 class _Place(NamedTuple):

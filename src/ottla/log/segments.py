@@ -20,10 +20,10 @@ from ottla.log.derived_sums import DERIVED_SUMS_FILE
 from ottla.log.disk import Disk, join
 from ottla.log.flush_mark import FLUSH_MARK_FILE
 from ottla.log.producer_state import ProducerState
-from ottla.log.segment import Cut, Segment
+from ottla.log.segment import Segment
 from ottla.log.swap import Swap
 from ottla.log.trash import Trash
-from ottla.log.types import AbortedTransaction, CleanedGroup, LogSlice
+from ottla.log.types import AbortedTransaction, CleanedGroup, Cut, LogSlice
 
 __all__ = ["Segments"]
 

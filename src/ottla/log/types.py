@@ -13,7 +13,9 @@ __all__ = [
     "AbortedTransaction",
     "AppendInfo",
     "AppendOrigin",
+    "BatchAt",
     "CleanedGroup",
+    "Cut",
     "EpochEnd",
     "EpochStart",
     "LogSlice",
@@ -125,3 +127,21 @@ class CleanedGroup:
     offset_index_bytes: int
     time_index_bytes: int
     transaction_index_bytes: int
+
+
+class BatchAt(NamedTuple):
+    """Where a batch lies in a segment."""
+
+    position: int
+    end: int
+
+
+class Cut(NamedTuple):
+    """What is left of a segment that is cut: where its bytes and its offsets end, entries of its indexes, its times."""
+
+    position: int
+    end_offset: int
+    index_entries: int
+    time_entries: int
+    max_timestamp: int
+    max_timestamp_offset: int
