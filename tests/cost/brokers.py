@@ -12,6 +12,7 @@ from typing import Any
 from ottla.base import WireError
 from ottla.broker import Node
 from ottla.broker.api import produce
+from ottla.broker.replicas import housekeeping
 from ottla.broker.requests import slices
 from ottla.broker.requests.answers import Encoded
 from ottla.broker.requests.connected import Connected
@@ -43,7 +44,7 @@ LENGTH_BYTES = 4
 ANSWER_S_MAX = 60
 STEPS = 16
 """Elements in a slice while this measures, so that few of them show whether there are slices at all."""
-STRETCH_PER_ELEMENT, STRETCH_SHARE = 22, 3
+STRETCH_PER_ELEMENT, STRETCH_SHARE = 24, 3
 """Work that may be done before other connections have their turn: so little for each element, or a third of all."""
 IN_ONE_PIECE: Mapping[ApiKey, str] = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: "a group's member is changed at one moment",
@@ -246,6 +247,7 @@ async def measured_apis(
     """Return what each shape of each API's requests costs with `n` elements and with four times as many."""
     stretches = Stretches()
     slices.SLICE_STEPS = STEPS
+    housekeeping.FLUSH_CHECK_MS_MAX = housekeeping.DELETION_CHECK_MS = 3_600_000  # no round of its own is counted
     produce.PARTITIONS_AT_ONCE_MAX = produce.PARTITIONS_PER_STEP = STEPS  # type: ignore[misc]
     costs: list[dict[str, tuple[Measured, Measured]]] = []
     for size in (n, 4 * n):

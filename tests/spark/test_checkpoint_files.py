@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,10 @@ def test_a_write_that_fails_leaves_what_was_there_and_nothing_else(
     files, path = LocalFiles(), f"{tmp_path}/plan.json"
     files.write(path, "whole")
 
-    def full(self: Path, target: Path) -> None:
+    def full(path: Path, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "replace", full)
+    monkeypatch.setattr(os, "replace", full)
     with pytest.raises(OSError, match="No space"):
         files.write(path, "torn")
     assert files.read(path) == "whole"

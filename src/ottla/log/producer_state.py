@@ -29,7 +29,7 @@ from ottla.wire import BatchHeader, Buffer, ControlType, control_type, iter_batc
 
 __all__ = ["ProducerState", "read_end_marker"]
 
-AT_ONCE_MAX: Final = 2_000
+AT_ONCE_MAX = 2_000
 """Producers of which a snapshot is written at once; each takes 2 µs (measured)."""
 FROZEN_MAX: Final = 2
 """Snapshots that wait to be written: more where segments begin faster than they are flushed are written at once."""

@@ -99,10 +99,10 @@ class Pauses:
     What it waits for in between would be charged, too, so that who waits for other things gives no context.
     """
 
-    def __init__(self, context: RequestContext[Any] | None = None, *, steps: int = SLICE_STEPS) -> None:
-        """Charge the request of this context for the work; a slice has so many steps at most."""
+    def __init__(self, context: RequestContext[Any] | None = None, *, steps: int | None = None) -> None:
+        """Charge the request of this context for the work; a slice has so many steps at most, `SLICE_STEPS` by default."""
         self._context = context
-        self._steps_max = steps
+        self._steps_max = SLICE_STEPS if steps is None else steps
         self._begin()
 
     def _begin(self) -> None:
