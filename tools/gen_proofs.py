@@ -19,6 +19,19 @@ other things, so its time is no benchmark.
 | step | last run | commit | took | result | what it said |
 | -- | -- | -- | -- | -- | -- |
 """
+UNSTEADY = """
+## Tests that failed now and then
+
+Nothing is run a second time: what fails now and then is looked into until it is known whose race it is.
+
+| test | what it was | mended |
+| -- | -- | -- |
+| `tests/broker/test_answer_memory.py`, fetches of many partitions | the test's: logs of a large new topic are made beside other work, and it did not wait for them | it waits (`logs_made`) |
+| `tests/compat/test_mirror_maker.py`, a cluster moves | the test's: records of 2023 in a topic with eleven days of retention, which Kafka deletes half a minute after its start; a slow start of Spark found none | records are of today, and brokers of tests delete nothing by age unless a test asks |
+| `tests/connectors/cdc/test_mariadb_failover.py` | the test's: it read until nothing came for 0.4 s | it reads until what it expects has come |
+| tests of brokers in other processes, killed at random | the test's: a walk over all commands ran `server stop`, which stops every server of its user | it may signal nobody |
+| `tests/cost` | the test's: a round of flushing was counted with whichever request it fell upon | no round of housekeeping runs there |
+"""
 STEPS = """
 ## The steps
 
@@ -47,7 +60,13 @@ def _about(step: Step) -> str:
 def page(record: Mapping[str, Ran]) -> str:
     """Return the page of a record."""
     every = steps()
-    return HEAD + "".join(_last(each, record.get(each.name)) for each in every) + STEPS + "".join(map(_about, every))
+    return (
+        HEAD
+        + "".join(_last(each, record.get(each.name)) for each in every)
+        + UNSTEADY
+        + STEPS
+        + "".join(map(_about, every))
+    )
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ FIRST: Final = 0
 """Of commands that say nothing about rules: versions up to 0.3 wrote them."""
 STRICT: Final = 1
 """Names of 1 to 200 characters, none blank; numbers and precisions within bounds; windowed sources have a key, are moved to
-no other and joined with their like; source streams and tables are only read; topics that others have are not deleted."""
+no other and joined with their like; source streams and tables are only read; topics that others have are not deleted;
+hopping windows overlap a bounded number of times."""
 LATEST: Final = STRICT
 _RULES: ContextVar[int] = ContextVar("rules", default=LATEST)
 

@@ -320,15 +320,19 @@ TAKEN_BEFORE = (
     "WITH (kafka_topic='r', value_format='JSON');",
     "stream/`TOO`/create||CREATE STREAM too (v INT) WITH (kafka_topic='w', value_format='JSON');",
     "stream/`TOO`/drop||DROP STREAM too DELETE TOPIC;",
+    "table/`HOPS`/create|CTAS_HOPS_30|CREATE TABLE hops AS SELECT id, COUNT(*) AS n FROM s "
+    "WINDOW HOPPING (SIZE 10 DAYS, ADVANCE BY 1 SECOND) GROUP BY id;",
 )
 
 
 def test_what_an_earlier_version_took_is_taken_at_a_replay_though_it_is_refused_now() -> None:
     state = followed(written_before(*TAKEN_BEFORE))
     assert dict(state.left_out) == {}
-    assert sorted(state.queries) == ["CSAS_JOINED_18", "CSAS_KEPT_16", "CSAS_MANY_20", "CSAS_MOVED_14", "INSERTQUERY_6"]
+    assert sorted(state.queries) == [
+        *("CSAS_JOINED_18", "CSAS_KEPT_16", "CSAS_MANY_20", "CSAS_MOVED_14", "CTAS_HOPS_30", "INSERTQUERY_6")
+    ]
     assert set(state.catalogue.sources) == {
-        *("", LONG, "S", "ONE", "TWO", "BARE", "MOVED", "KEPT", "JOINED", "MANY", "R")
+        *("", LONG, "S", "ONE", "TWO", "BARE", "MOVED", "KEPT", "JOINED", "MANY", "R", "HOPS")
     }
     assert [column.name for column in state.catalogue.source("R").schema.columns] == ["ID", "V"]
 
@@ -344,7 +348,7 @@ def test_what_an_earlier_version_took_is_refused_when_it_is_said_anew() -> None:
     assert refused == [
         *("stream/``/create", f"stream/`{LONG}`/create", f"stream/`{LONG}`/insert", "stream/`BARE`/create"),
         *("stream/`MOVED`/create", "stream/`JOINED`/create", "stream/`MANY`/create", "table/`R`/create"),
-        "stream/`TOO`/drop",
+        *("stream/`TOO`/drop", "table/`HOPS`/create"),
     ]
 
 

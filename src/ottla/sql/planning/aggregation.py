@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ottla.sql import functions
+from ottla.sql import functions, rules
 from ottla.sql.errors import SqlError
 from ottla.sql.expressions import Scope, type_of
 from ottla.sql.expressions.compiler import compiled
@@ -244,9 +244,10 @@ def _check_window(window: q.Window | None) -> None:
             f"Window advancement interval should be more than zero and less than window duration of {size} ms, "
             f"but given advancement interval is: {window.advance.ms} ms"
         )
-    if window.advance is not None and (overlap := -(-size // window.advance.ms)) > WINDOWS_OF_RECORD_MAX:
+    every = size if window.advance is None else window.advance.ms
+    if (overlap := -(-size // every)) > WINDOWS_OF_RECORD_MAX and rules.hold(rules.STRICT):
         raise SqlError(
-            f"Each record would be in {overlap} windows: a size of {size} ms and an advance of {window.advance.ms} ms. "
+            f"Each record would be in {overlap} windows: a size of {size} ms and an advance of {every} ms. "
             f"Windows may overlap {WINDOWS_OF_RECORD_MAX} times; choose a smaller SIZE or a larger ADVANCE BY."
         )
     if window.grace is not None and window.grace.ms < 0:
