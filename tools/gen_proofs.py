@@ -22,15 +22,19 @@ other things, so its time is no benchmark.
 UNSTEADY = """
 ## Tests that failed now and then
 
-Nothing is run a second time: what fails now and then is looked into until it is known whose race it is.
+Nothing is run a second time: what fails now and then is looked into until it is known whose race it is. So far it was the
+tests' own, each time:
 
-| test | what it was | mended |
-| -- | -- | -- |
-| `tests/broker/test_answer_memory.py`, fetches of many partitions | the test's: logs of a large new topic are made beside other work, and it did not wait for them | it waits (`logs_made`) |
-| `tests/compat/test_mirror_maker.py`, a cluster moves | the test's: records of 2023 in a topic with eleven days of retention, which Kafka deletes half a minute after its start; a slow start of Spark found none | records are of today, and brokers of tests delete nothing by age unless a test asks |
-| `tests/connectors/cdc/test_mariadb_failover.py` | the test's: it read until nothing came for 0.4 s | it reads until what it expects has come |
-| tests of brokers in other processes, killed at random | the test's: a walk over all commands ran `server stop`, which stops every server of its user | it may signal nobody |
-| `tests/cost` | the test's: a round of flushing was counted with whichever request it fell upon | no round of housekeeping runs there |
+- `tests/broker/test_answer_memory.py`, fetches of many partitions: logs of a large new topic are made beside other work,
+  and the tests did not wait for them. They do (`logs_made`).
+- `tests/compat/test_mirror_maker.py`, a cluster moves: records of 2023 in a topic with eleven days of retention are deleted
+  half a minute after Apache Kafka's start, so that a slow start of Spark found none. Records are of today, and brokers of
+  tests look for old ones only where a test asks.
+- `tests/connectors/cdc/test_mariadb_failover.py`: it read until nothing had come for 0.4 s. It reads until what it expects
+  has come.
+- Brokers of other tests, ended at random: a walk over all commands ran `server stop`, which stops every server of its user.
+  It may signal nobody now.
+- `tests/cost`: a round of flushing was counted with whichever request it fell upon. No housekeeping runs there.
 """
 STEPS = """
 ## The steps
