@@ -9,6 +9,7 @@ import pytest
 
 from ottla.base import ConfigError, NodeId, StorageError, TopicPartition, Uuid
 from ottla.cli.commands.server import main
+from ottla.cli.local import shard_folders
 from ottla.cli.local.shard_folders import refuse_hiding_shards, rename_old_folders, shard_folder
 from ottla.cli.local.shard_layout import SHARDS_FILE, shards_of
 from ottla.config import BrokerConfig
@@ -169,7 +170,8 @@ def test_a_process_that_ends_between_two_renames_is_followed_by_one_that_goes_on
     assert all((tmp_path / f"shard.{each}" / f"t-{each}").is_dir() for each in (1, 2, 3))
 
 
-def test_a_folder_that_a_process_uses_keeps_its_name(tmp_path: Path) -> None:
+def test_a_folder_that_a_process_uses_keeps_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shard_folders, "RENAMED_SECONDS_MAX", 0.0)
     directory(tmp_path / "node-1", 1)
     used = LogDir.open(OsDisk(), str(tmp_path / "node-1"))
     with pytest.raises(StorageError, match="node-1 is in use by another process"):
@@ -178,13 +180,12 @@ def test_a_folder_that_a_process_uses_keeps_its_name(tmp_path: Path) -> None:
     assert names(tmp_path) == {"node-1"}
 
 
-@pytest.mark.parametrize("call", ["lock", "exists"])
 def test_two_starts_at_once_rename_a_folder_once_and_neither_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second one had found the old name before, and was told of two folders of one shard."""
     directory(tmp_path / "node-1", 1, "t-0")
-    own, others = getattr(OsDisk, call), [1]
+    own, others = OsDisk.lock, [1]
 
     def late(self: OsDisk, path: str) -> object:
         if others and others.pop():
@@ -192,9 +193,24 @@ def test_two_starts_at_once_rename_a_folder_once_and_neither_is_refused(
         return own(self, path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(OsDisk, call, late)
+        patch.setattr(OsDisk, "lock", late)
         rename_old_folders(str(tmp_path))
     assert names(tmp_path) == {"shard.1"} and (tmp_path / "shard.1" / "t-0").is_dir()
+
+
+def test_a_start_waits_for_another_one_that_is_renaming_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory(tmp_path / "node-1", 1, "t-0")
+    used, looked = LogDir.open(OsDisk(), str(tmp_path / "node-1")), []
+
+    def other_ends(seconds: float) -> None:
+        looked.append(seconds)
+        used.release()
+
+    monkeypatch.setattr(shard_folders.time, "sleep", other_ends)
+    rename_old_folders(str(tmp_path))
+    assert names(tmp_path) == {"shard.1"} and len(looked) == 1
 
 
 def test_two_folders_of_one_shard_are_told_and_none_is_touched(tmp_path: Path) -> None:

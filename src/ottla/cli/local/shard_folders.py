@@ -11,6 +11,7 @@ shards. Where a start would leave data out of sight it is refused, and says what
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
@@ -19,13 +20,15 @@ from ottla.cli.options import warn
 
 if TYPE_CHECKING:
     from ottla.config import BrokerConfig
-    from ottla.log import Disk
+    from ottla.log import Disk, FileLock
 
 __all__ = ["known_shards", "refuse_hiding", "refuse_hiding_shards", "rename_old_folders", "shard_folder"]
 
 NAME = re.compile(r"shard\.(\d+)")
 OLD_NAME = re.compile(r"node-(\d+)")
 LOCK_FILE = ".lock"
+RENAMED_SECONDS_MAX, LOOK_SECONDS = 2.0, 0.05
+"""How long another start may take for a rename, and how often this one looks."""
 
 
 def shard_folder(folder: str, node_id: int) -> str:
@@ -100,14 +103,9 @@ def rename_old_folders(folder: str) -> None:
     disk = OsDisk()
     for node_id, old in sorted(_old_in(disk, folder).items()):
         new = shard_folder(folder, node_id)
-        try:
-            lock = disk.lock(f"{old}/{LOCK_FILE}")
-        except StorageError:
-            if disk.exists(old):
-                raise
-            continue  # another start has renamed it since it was found
+        lock = _locked(disk, old, new)
         if lock is None:
-            raise StorageError(f"{old} is in use by another process: stop that, so that the folder can become {new}")
+            continue  # another start has renamed it since it was found
         try:
             if node_id not in _old_in(disk, folder):
                 continue  # the same, while its lock was opened
@@ -118,6 +116,26 @@ def rename_old_folders(folder: str) -> None:
             disk.fsync_dir(folder)
         finally:
             lock.release()
+
+
+def _locked(disk: Disk, old: str, new: str) -> FileLock | None:
+    """Return the lock of a folder, None where it is gone; another start has it for a moment only.
+
+    Raises StorageError where a process keeps it.
+    """
+    until_s = time.monotonic() + RENAMED_SECONDS_MAX
+    while True:
+        try:
+            lock = disk.lock(f"{old}/{LOCK_FILE}")
+        except StorageError:
+            if disk.exists(old):
+                raise
+            return None
+        if lock is not None:
+            return lock
+        if time.monotonic() >= until_s:
+            raise StorageError(f"{old} is in use by another process: stop that, so that the folder can become {new}")
+        time.sleep(LOOK_SECONDS)
 
 
 def _folders(config: BrokerConfig) -> list[str]:
