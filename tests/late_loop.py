@@ -56,8 +56,8 @@ class LateLoop(asyncio.SelectorEventLoop):
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         """As asyncio's, for tasks and futures later: they say in which context, and cancel nothing that they scheduled."""
-        if context is None:
-            return super().call_soon(callback, *args)
+        if context is None or self._is_own(callback):
+            return super().call_soon(callback, *args, context=context)
         steps = is_step(callback)
         if steps and not self.is_closed() and (wait_s := self._order.wait_s(args)):
             return self.call_later(wait_s, callback, *args, context=context)
@@ -65,6 +65,10 @@ class LateLoop(asyncio.SelectorEventLoop):
         if turns:
             return super().call_soon(self._pass_over, turns - 1, callback, args, context, context=context)
         return super().call_soon(callback, *args, context=context)
+
+    def _is_own(self, callback: Callable[..., object]) -> bool:
+        """Return whether the loop cleans up behind a socket's call: late it meets another socket of that number."""
+        return getattr(getattr(callback, "func", callback), "__self__", None) is self
 
     def _pass_over(
         self, turns: int, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None

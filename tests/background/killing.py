@@ -20,7 +20,11 @@ def kill(task: asyncio.Task[Any]) -> None:
     while isinstance(inner, asyncio.Task):
         inner = inner._fut_waiter  # type: ignore[attr-defined]
     assert inner is not None, f"{task.get_name()} waits for nothing now"
-    inner.set_exception(Mistake(f"a mistake in {task.get_name()}"))
+    mistake = Mistake(f"a mistake in {task.get_name()}")
+    if inner.done():  # and the task is about to go on: the mistake meets it at its next wait
+        inner.get_loop().call_soon(kill, task)
+    else:
+        inner.set_exception(mistake)
 
 
 def named(name: str) -> list[asyncio.Task[Any]]:

@@ -47,9 +47,9 @@ HIGH_WATERMARK_UNKNOWN: Final = (1 << 63) - 1
 CONSUMER: Final = -1
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
-AT_ONCE_MAX: Final = 2_000
+AT_ONCE_MAX = 2_000
 """Partitions that are read and answered without a pause; a consumer's usual request has some hundred at most."""
-TOGETHER_MAX: Final = 64
+TOGETHER_MAX = 64
 """Partitions of a longer request that are read before others may have their turn."""
 
 

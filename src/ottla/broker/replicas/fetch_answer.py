@@ -9,7 +9,7 @@ coroutine.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from typing import Any, Final
+from typing import Any
 
 from ottla.base import ZERO_UUID, StorageError
 from ottla.broker.endpoints import leader_endpoints
@@ -25,7 +25,7 @@ from ottla.wire import FetchedPartition, FetchedTopic, FetchWriter, NodeEndpoint
 
 __all__ = ["FetchAnswer", "fetch_answer"]
 
-WRITTEN_TOGETHER_MAX: Final = 256
+WRITTEN_TOGETHER_MAX = 256
 """Partitions of a long answer that are written before others have their turn."""
 
 
