@@ -17,7 +17,7 @@ TEXTS = [value for label, _, value in HOSTILE if label.startswith("text: ")]
 LINES = [each for each in RAW if each is not None]
 LINES += [each.encode() for each in TEXTS if "\ud800" not in each and "\n" not in each and "\r" not in each]
 AS_READ = [each.decode(errors=data.AS_JAVA) for each in LINES]
-FILE_NAMES = [each for each in NAMES if each and "/" not in each]
+FILE_NAMES = [each for each in NAMES if each not in (".", "..") and "/" not in each]
 
 
 def sink(path: Path) -> FileStreamSinkTask:
