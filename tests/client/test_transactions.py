@@ -16,6 +16,7 @@ from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeatures
 from tests import peer
 from tests.ports import free_port
 from tests.server import running_server
+from tests.waiting import until
 
 UPGRADE, UNSAFE_DOWNGRADE = 1, 3
 NOW_MS = Millis(time.time_ns() // 1_000_000)
@@ -47,7 +48,7 @@ def client(bootstrap: str, request: pytest.FixtureRequest) -> Iterator[BlockingC
             answer = asking.request(UpdateFeaturesRequest(feature_updates=[update]), controller=True)
             assert answer.error_code == 0, answer.error_message
     with BlockingClient(bootstrap) as opened:
-        assert opened.run(opened.client.features())["transaction.version"] == request.param
+        until(lambda: opened.run(opened.client.features())["transaction.version"] == request.param, "the other form")
         yield opened
 
 
