@@ -12,6 +12,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "docs" / "proofs.json"
 PYTHON = ".venv/bin/python"
+IN_COMPAT = (
+    "tests/streams/test_java_live.py",
+    "tests/spark/test_query_kills.py",
+    "tests/connect/distributed/test_kill.py",
+)
+"""Tests that `make compat` runs although they stand in other folders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +72,6 @@ def make(*words: str) -> tuple[str, ...]:
     return ("make", "--no-print-directory", *words)
 
 
-def _ran_elsewhere() -> list[str]:
-    """Return the tests that `make compat` runs although they stand in other folders."""
-    return [
-        "tests/streams/test_java_live.py",
-        "tests/spark/test_query_kills.py",
-        "tests/connect/distributed/test_kill.py",
-    ]
-
-
 def _slow() -> list[Step]:
     """Return a step for each folder with slow tests, without what `make compat` and `make wheels` run."""
     tests = ROOT / "tests"
@@ -89,7 +86,7 @@ def _slow_of(folder: str) -> Step:
     return Step(
         f"slow/{folder}",
         "each takes a minute or more, and what they find has seldom been broken by a small change",
-        (*command, *(f"--ignore={each}" for each in _ran_elsewhere())),
+        (*command, *(f"--ignore={each}" for each in IN_COMPAT)),
         (f"src/ottla/{folder}" if own.is_dir() else "src/ottla", f"tests/{folder}"),
     )
 
@@ -106,7 +103,7 @@ def _compat() -> list[Step]:
             make("compat-files", f"FILES={file}"),
             (*proves, file),
         )
-        for file in own + _ran_elsewhere()
+        for file in [*own, *IN_COMPAT]
     ]
     return [
         *each,

@@ -21,7 +21,7 @@ from ottla.spark.private_api.workers import pickled
 from ottla.streams import PartitionPlan, StreamsBuilder, StreamsSettings, StreamsWork
 from ottla.wire import ApiKey
 from tests.broker.node_client import run
-from tests.streams.continuous.gates import node_behind_a_gate
+from tests.streams.continuous.gates import Gate, node_behind_a_gate
 from tests.streams.continuous.test_lane_orders import feed_into, results_of
 from tests.waiting import until, until_async
 
@@ -63,6 +63,15 @@ class HeardPort:
         return [(op, facts["lives"][APPLICATION]) for op, facts in self.told if op in kinds]
 
 
+async def prepared(gate: Gate) -> tuple[Client, ApplicationPlan]:
+    """Make the application's topics, commit that it begins at 0; return a client and its plan, both behind the gate."""
+    address = f"127.0.0.1:{gate.port}"
+    client = Client(address)
+    await create_topics(client, [NewTopic("in", 1), NewTopic("out", 2)])
+    await commit_offsets(client, APPLICATION, {IN: Offset(0)})
+    return client, plan_of(address, "exactly_once_v2")
+
+
 def order_of(plan: ApplicationPlan, life: int) -> dict[str, Any]:
     state = {"paused": False, "draining": False, "life": life}
     return {"order": "application", "name": APPLICATION, "plan": pickled(plan), "member": ["", -1], **state}
@@ -73,10 +82,8 @@ def test_the_new_one_begins_behind_what_the_old_one_was_committing(tmp_path: Pat
 
     async def test() -> None:
         async with node_behind_a_gate(tmp_path) as (_, gate):
-            client = Client(f"127.0.0.1:{gate.port}")
-            await create_topics(client, [NewTopic("in", 1), NewTopic("out", 2)])
-            await commit_offsets(client, APPLICATION, {IN: Offset(0)})
-            plan, port, orders = plan_of(f"127.0.0.1:{gate.port}", "exactly_once_v2"), HeardPort(), Orders()
+            client, plan = await prepared(gate)
+            port, orders = HeardPort(), Orders()
             host = asyncio.create_task(Host(HostSpec("service", 0), port, orders).run())
             try:
                 for each in (order_of(plan, 1), {"order": "assign", "works": [list(WORK)]}):
@@ -114,10 +121,8 @@ def test_one_that_comes_and_goes_and_comes_within_a_turn_of_its_host_runs(tmp_pa
 
     async def test() -> None:
         async with node_behind_a_gate(tmp_path) as (_, gate):
-            client = Client(f"127.0.0.1:{gate.port}")
-            await create_topics(client, [NewTopic("in", 1), NewTopic("out", 2)])
-            await commit_offsets(client, APPLICATION, {IN: Offset(0)})
-            plan, port, orders = plan_of(f"127.0.0.1:{gate.port}", "exactly_once_v2"), HeardPort(), Orders()
+            client, plan = await prepared(gate)
+            port, orders = HeardPort(), Orders()
             assign = {"order": "assign", "works": [list(WORK)]}
             for each in (
                 *(order_of(plan, 1), assign, {"order": "forget", "application": APPLICATION}),
