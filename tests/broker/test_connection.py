@@ -305,6 +305,59 @@ def test_a_produce_that_is_not_appended_yet_is_not_overtaken() -> None:
     run(test)
 
 
+class GivesBack:
+    """Takes every Produce of a read, has the answers of some at once, and gives the others back to be handled."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection, self.frames, self.taken = connection, list[memoryview](), 0
+
+    def take(self, connection: Connection, frame: memoryview) -> bool:
+        self.frames.append(frame)
+        self.taken += 1
+        return True
+
+    def finish(self, connection: Connection) -> None:
+        frames, self.frames, self.taken = self.frames, [], 0
+        for frame in frames:
+            (correlation_id,) = struct.unpack_from(">i", frame, 4)
+            if correlation_id % 4 == 3:
+                connection.answer([struct.pack(">ii", 4, correlation_id)])
+            else:
+                connection.handle(frame)
+
+    def learn(self, frame: memoryview, version: int, position: int, request: Any, client_id: str) -> None: ...
+
+
+def test_requests_that_are_given_back_together_do_not_overtake_one_that_waits() -> None:
+    async def test() -> None:
+        seen: list[int] = []
+
+        async def later(context: RequestContext[Any]) -> Encoded:
+            await turns(2)
+            seen.append(context.correlation_id)
+            return encoded(context, b"")
+
+        def produce(context: RequestContext[Any], asked: Asked) -> Any:
+            if context.correlation_id % 3 == 1:
+                return later(context)
+            seen.append(context.correlation_id)
+            return encoded(context, b"")
+
+        async with World([handler(PRODUCE, produce), handler(FETCH, produce)]).listening() as world:
+            client = await world.open()
+            await until_async(lambda: world.connections)
+            for first in range(1, 40, 13):  # several reads, each behind what the last one still has to do
+                world.connections[0].quick = GivesBack(world.connections[0])
+                for number in range(first, first + 13):
+                    client.ask(PRODUCE, number)
+                await turns(1)
+            assert [(await client.answer())[0] for _ in range(39)] == list(range(1, 40))
+            assert seen == sorted(seen)
+            assert world.buffer.requests.held == 0
+
+    run(test)
+
+
 def test_what_waits_on_one_connection_is_bounded() -> None:
     async def test() -> None:
         waiting, produce = deferring()

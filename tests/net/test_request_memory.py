@@ -149,7 +149,7 @@ def test_what_a_paused_receiver_has_yet_to_take_counts() -> None:
         writer.write(frame(5_000) + frame(10_000) + frame(10))
         await until_async(lambda: bool(kept))
         assert world.memory.held == 5_000 + 10_004 + 14
-        frames.let_go()
+        frames.let_go(len(kept[0]))
         del receiver.frame_received
         frames.resume_reading()
         await until_async(lambda: receiver.sizes == [10_000, 10])

@@ -169,7 +169,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
         self._counted = 0
         """Bytes that count in the memory of requests for what is begun, or kept here."""
         self._held = 0
-        """The same for a frame that the receiver keeps for later."""
+        """The same for frames that the receiver keeps for later."""
         self._reading = True
         """Whether the receiver takes frames."""
         self._waits = False
@@ -280,15 +280,15 @@ class FrameProtocol(asyncio.BufferedProtocol):
     # -- memory
 
     def hold(self, frame: memoryview) -> memoryview:
-        """Return a frame as its receiver keeps it for later, and count it until `let_go`."""
-        self._held = len(frame)
-        self._requests.add(self._held)
+        """Return a frame as its receiver keeps it for later, and count its bytes until `let_go`."""
+        self._held += len(frame)
+        self._requests.add(len(frame))
         return frame if len(frame) > PINNED_BYTES_MAX else memoryview(bytearray(frame))
 
-    def let_go(self) -> None:
-        """Called when the frame is kept no more."""
-        self._requests.add(-self._held)
-        self._held = 0
+    def let_go(self, size: int) -> None:
+        """Called with the size of a frame that is kept no more."""
+        self._requests.add(-size)
+        self._held -= size
 
     def _count(self, size: int) -> None:
         if size != self._counted:
@@ -334,7 +334,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
             self._shared.drop(self._large)
             self._large = None
         self._count(0)
-        self.let_go()
+        self.let_go(self._held)
         if self._waits:
             self._requests.give_up(self)
 

@@ -45,13 +45,15 @@ class Pending:
     Produce may be appended behind it.
     """
 
-    __slots__ = ("give_up", "has_files", "parts", "pipelines", "request_bytes", "task")
+    __slots__ = ("frame", "give_up", "has_files", "parts", "pipelines", "request_bytes", "task")
 
     def __init__(self, request_bytes: int, *, pipelines: bool, has_files: bool = False) -> None:
         self.request_bytes = request_bytes
         self.pipelines = pipelines
         self.has_files = has_files
         self.parts: Sequence[Any] | None = None
+        self.frame: memoryview | None = None
+        """The request itself, where it is handled only once its place is the first."""
         self.task: asyncio.Future[Any] | None = None
         self.give_up: Callable[[], None] | None = None
         """Tells whoever works on the answer that its client is gone."""
@@ -276,8 +278,16 @@ class Connection:
         self.quick = None
 
     def handle(self, frame: memoryview) -> None:
-        """Handle a request that was taken to be handled with others."""
-        self._router.handle(self, frame)
+        """Handle a request that was taken to be handled with others: after those before it that still wait.
+
+        Its place is kept, since requests after it may have been answered already.
+        """
+        if not self._pending or self._may_pipeline(frame):
+            self._router.handle(self, frame)
+            return
+        place = Pending(len(frame), pipelines=False)
+        place.frame = self.frames.hold(frame)
+        self.wait_for(place)
 
     def is_served_by(self, router: RequestSink) -> bool:
         """Return whether this handles the requests, or whoever does passes them on to it while `admits` says so."""
@@ -357,16 +367,7 @@ class Connection:
         place.parts = parts
         place.has_files = has_files
         place.task = None
-        pending = self._pending
-        while pending and (ready := pending[0].parts) is not None:
-            first = pending.popleft()
-            self._waiting_bytes -= first.request_bytes
-            if not first.pipelines:
-                self._blocking -= 1
-            for part in ready:
-                self._out.append(part)
-                self.sent_bytes += len(part)
-            self._has_files |= first.has_files
+        self._gather_answers()
         if not self._reading_batch:
             self.last_active_s = self._loop.time()
             self._flush()
@@ -425,6 +426,22 @@ class Connection:
         if self.quick is not None and self.quick.taken:
             self.quick.finish(self)
 
+    def _gather_answers(self) -> None:
+        """Move the answers at the head of the order that are there to what is sent next."""
+        pending = self._pending
+        while pending and (ready := pending[0].parts) is not None:
+            first = pending.popleft()
+            self._forget(first)
+            for part in ready:
+                self._out.append(part)
+                self.sent_bytes += len(part)
+            self._has_files |= first.has_files
+
+    def _forget(self, place: Pending) -> None:
+        self._waiting_bytes -= place.request_bytes
+        if not place.pipelines:
+            self._blocking -= 1
+
     def _may_pipeline(self, frame: memoryview) -> bool:
         """Return whether a request may be handled while answers wait: Produce behind Produce, within bounds."""
         return (
@@ -473,9 +490,11 @@ class Connection:
             self._go_on()
 
     def _go_on(self, *, has_room: bool = False) -> None:
-        """Handle the request that was held back, then read on, where nothing stands against it."""
+        """Handle the requests that were held back, then read on, where nothing stands against it."""
+        while not self._must_wait() and self._pending and (frame := self._pending[0].frame) is not None:
+            self._handle_in_its_place(frame)
         while self._held is not None:
-            if self._muted is not None or self.is_closed or not self.outbound.is_idle or self._turn is not None:
+            if self._must_wait() or self._turn is not None:
                 return
             if self._pending and not self._may_pipeline(self._held):
                 return
@@ -484,11 +503,28 @@ class Connection:
                 return
             self.has_room, has_room = has_room, False
             held, self._held = self._held, None
-            self.frames.let_go()
             self._router.held_back(held, self._loop.time() - self._held_since_s)
-            self._reading_batch = True
-            self._router.handle(self, held)
-            self._reading_batch = self.has_room = False
-            self._flush()
-        if self._muted is None and not self.is_closed and self.outbound.is_idle:
+            self._handle_now(held)
+            self.has_room = False
+        if not self._must_wait():
             self.frames.resume_reading()
+
+    def _must_wait(self) -> bool:
+        """Return whether nothing is handled now: by a quota, or since the client does not take its answers."""
+        return self._muted is not None or self.is_closed or not self.outbound.is_idle
+
+    def _handle_in_its_place(self, frame: memoryview) -> None:
+        """Handle the request whose place is the first: its answer stands before those that wait after it."""
+        self._forget(self._pending.popleft())
+        after, self._pending = self._pending, deque()
+        self._handle_now(frame)
+        self._pending.extend(after)
+        self._gather_answers()
+        self._flush()
+
+    def _handle_now(self, frame: memoryview) -> None:
+        self.frames.let_go(len(frame))
+        self._reading_batch = True
+        self._router.handle(self, frame)
+        self._reading_batch = False
+        self._flush()
