@@ -94,8 +94,9 @@ class MariaDbServer:
         """Make the data folder; `USER` with `PASSWORD` may do everything."""
         self.folder.mkdir(parents=True, exist_ok=True)
         made = [self._program(INSTALLER), "--no-defaults", f"--datadir={self.folder / 'data'}", *self._as_root()]
+        own = {**os.environ, "TMPDIR": str(self.folder)}  # temporary tables of two at once may have the same name
         done = subprocess.run(
-            [*made, "--auth-root-authentication-method=normal"], capture_output=True, text=True, check=False
+            [*made, "--auth-root-authentication-method=normal"], env=own, capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
             raise RuntimeError(f"{INSTALLER} failed: {done.stdout}\n{done.stderr}")
@@ -110,7 +111,7 @@ class MariaDbServer:
         self.port = self.port or free_port()
         command = [self._program(SERVER), "--no-defaults", f"--datadir={self.folder / 'data'}", *self._as_root()]
         command += [f"--port={self.port}", "--bind-address=127.0.0.1", f"--socket={self.folder / 'socket'}"]
-        command += [f"--init-file={self.folder / 'start.sql'}", *_COMMON, *self.options]
+        command += [f"--tmpdir={self.folder}", f"--init-file={self.folder / 'start.sql'}", *_COMMON, *self.options]
         with (self.folder / "log").open("ab") as out:
             self.process = subprocess.Popen(command, stdout=out, stderr=out, preexec_fn=_die_with_parent)
         deadline = time.monotonic() + READY_SECONDS_MAX

@@ -146,6 +146,12 @@ def steps() -> list[Step]:
             make("fuzz-doors", "SECONDS=600"),
             _rooms("sql_server", "registry", "sql", "schemas"),
         ),
+        Step(
+            "fuzz-jdbc",
+            "a test run has two dozen histories of tables that are altered while they are read and written",
+            make("fuzz-jdbc", "SECONDS=3600"),
+            ("src/ottla/connectors/jdbc", "tests/connectors/jdbc"),
+        ),
         Step("cost", "every API is asked in every version, twice", make("cost"), _rooms("broker", "sql", "schemas")),
         Step(
             "faults",

@@ -11,6 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from tests.connectors.jdbc import worker
+from tools import mariadb as mariadb_tool
+from tools.mariadb import MariaDbServer, private_server
 from tools.postgres import PASSWORD, USER, PostgresServer, missing, private_cluster
 
 
@@ -33,6 +35,11 @@ class TestDatabase:
     @property
     def has_schemas(self) -> bool:
         return self.kind == "postgresql"
+
+    @property
+    def number(self) -> str:
+        """The type of a number that the database counts up by itself."""
+        return {"postgresql": "SERIAL", "sqlite": "INTEGER", "mariadb": "INT AUTO_INCREMENT"}[self.kind]
 
     def full_name(self, table: str) -> str:
         """Return a table's name as offsets have it."""
@@ -67,6 +74,33 @@ def postgres(postgres_server: PostgresServer) -> Iterator[TestDatabase]:
     engine.dispose()
 
 
+@pytest.fixture(scope="session")
+def mariadb_server() -> Iterator[MariaDbServer]:
+    """A server whose clock is not in UTC, as most people's are not."""
+    reason = mariadb_tool.missing()
+    if reason is not None:
+        pytest.skip(reason)
+    with private_server(("--default-time-zone=+03:00",)) as server:
+        yield server
+
+
+@pytest.fixture
+def mariadb(mariadb_server: MariaDbServer) -> Iterator[TestDatabase]:
+    props = {
+        "connection.url": f"jdbc:mariadb://127.0.0.1:{mariadb_server.port}/test",
+        "connection.user": mariadb_tool.USER,
+        "connection.password": mariadb_tool.PASSWORD,
+        "connection.backoff.ms": "100",
+    }
+    engine = sa.create_engine(mariadb_server.url, poolclass=sa.NullPool)
+    database = TestDatabase("mariadb", engine, props)
+    yield database
+    worker.stop_all()
+    for (name,) in database.run("SHOW TABLES"):
+        database.run(f"DROP TABLE `{name}`")
+    engine.dispose()
+
+
 @pytest.fixture
 def sqlite(tmp_path: Path) -> Iterator[TestDatabase]:
     path = tmp_path / "database.db"
@@ -84,5 +118,11 @@ def stopped_tasks() -> Iterator[None]:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def database(request: pytest.FixtureRequest) -> TestDatabase:
+    found: TestDatabase = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture(params=["sqlite", "postgres", "mariadb"])
+def each_database(request: pytest.FixtureRequest) -> TestDatabase:
     found: TestDatabase = request.getfixturevalue(request.param)
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -24,15 +23,8 @@ from ottla.connect import (
     replacement_of,
     validators,
 )
-from ottla.connect.data import (
-    OPTIONAL_BOOLEAN,
-    OPTIONAL_FLOAT64,
-    OPTIONAL_INT32,
-    OPTIONAL_INT64,
-    OPTIONAL_STRING,
-    SchemaBuilder,
-    Struct,
-)
+from ottla.connect.data import OPTIONAL_STRING, SchemaBuilder, Struct
+from ottla.connectors.cdc.json_payload import expanded_json
 from ottla.java import Found
 
 __all__ = ["EventRouter", "ExtractNewRecordState"]
@@ -297,44 +289,9 @@ def _enveloped(
 
 
 def _expanded(text: str, schema: Schema) -> tuple[Any, Schema]:
-    """Return what a JSON text holds, with a schema; the text itself where it is no object or list."""
+    """Return what a JSON text holds, with a schema; the text itself where it is no object or list, or none has a schema."""
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        log.warning("A payload is no JSON, and stays a text")
+        return expanded_json(text, "payload") or (text, schema)
+    except DataError as error:
+        log.warning("A payload stays a text: %s", error)
         return text, schema
-    if not isinstance(found, dict | list):
-        return text, schema
-    made = _json_schema(found, "payload")
-    return (text, schema) if made is None else (_json_value(found, made), made)
-
-
-def _json_schema(value: Any, name: str) -> Schema | None:
-    match value:
-        case bool():
-            return OPTIONAL_BOOLEAN
-        case int():
-            return OPTIONAL_INT32 if -(1 << 31) <= value < 1 << 31 else OPTIONAL_INT64
-        case float():
-            return OPTIONAL_FLOAT64
-        case str():
-            return OPTIONAL_STRING
-        case list():
-            element = next((found for each in value if (found := _json_schema(each, name)) is not None), None)
-            return None if element is None else SchemaBuilder.array(element).optional().build()
-        case dict():
-            builder = SchemaBuilder.struct().name(name).optional()
-            for key, each in value.items():
-                if (own := _json_schema(each, f"{name}.{key}")) is not None:
-                    builder.field(key, own)
-            return builder.build()
-    return None
-
-
-def _json_value(value: Any, schema: Schema) -> Any:
-    if isinstance(value, dict):
-        return Struct(schema, {each.name: _json_value(value[each.name], each.schema) for each in schema.fields})
-    if isinstance(value, list):
-        assert schema.value_schema is not None
-        return [_json_value(each, schema.value_schema) for each in value]
-    return float(value) if schema.type is SchemaType.FLOAT64 and isinstance(value, int) else value

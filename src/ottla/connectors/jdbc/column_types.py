@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
 from ottla.base import decimal_of_text
-from ottla.connect import DataError, Schema, SchemaBuilder, Struct, data
+from ottla.connect import DataError, Schema, SchemaBuilder, SchemaType, Struct, data
 from ottla.connectors.jdbc.dialects import Dialect
 from ottla.connectors.jdbc.far_values import LocalFar, date_of_text, local_of_text, microseconds_of, time_of_text
 
@@ -22,9 +22,13 @@ UNBOUNDED_SCALE = 38
 """Digits behind the point of a NUMERIC that was declared without any: more are refused, never rounded."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY = 86_400_000_000
 _INT64_MAX = (1 << 63) - 1
 _EXACT = Context(prec=200_000)
 """More digits than any database's number has; texts of numbers have bounds of their own."""
+
+_ANY_INTEGER = sa.BigInteger()
+"""Of a number that only its first value is known of: later ones may be larger."""
 
 Convert = Callable[[Any], Any] | None
 
@@ -63,7 +67,7 @@ class TypeMapping:
         """Return a column of which only a value is known."""
         kinds: tuple[tuple[type, TypeEngine[Any]], ...] = (
             (bool, sa.Boolean()),
-            (int, sa.BigInteger()),
+            (int, _ANY_INTEGER),
             (float, sa.Double()),
             (Decimal, sa.Numeric()),
             (bytes, sa.LargeBinary()),
@@ -77,30 +81,43 @@ class TypeMapping:
     def _kind(self, type_: TypeEngine[Any]) -> tuple[SchemaBuilder, Convert]:
         match type_:
             case sa.Boolean():
-                return SchemaBuilder.boolean(), bool
-            case sa.SmallInteger():
-                return SchemaBuilder.int16(), None
-            case sa.BigInteger():
-                return SchemaBuilder.int64(), None
+                return SchemaBuilder.boolean(), boolean_of
             case sa.Integer():
-                wide = self.dialect.integer_holds_64_bits
-                return (SchemaBuilder.int64() if wide else _small(type_)), None
+                return self._integer(type_)
             case sa.Float():
-                return (SchemaBuilder.float32() if isinstance(type_, sa.REAL) and self._has_reals else _double()), float
+                return (
+                    (SchemaBuilder.float32() if isinstance(type_, sa.REAL) and self._has_reals else _double()),
+                    double_of,
+                )
             case sa.Numeric():
                 return self._numeric(type_)
             case sa.DateTime():
-                return self._timestamp()
+                return self._timestamp(type_)
             case sa.Date():
                 return _like(data.DATE_SCHEMA), self._date
             case sa.Time() if not type_.timezone:
-                return _like(data.TIME_SCHEMA), _time
+                return _like(data.TIME_SCHEMA), time_of
             case sa.LargeBinary():
-                return SchemaBuilder.bytes_(), bytes
+                return SchemaBuilder.bytes_(), bytes_of
+            case sa.String():
+                return SchemaBuilder.string(), _characters
             case sa.ARRAY() if (type_.dimensions or 1) == 1:
                 element = self.column("element", type_.item_type, optional=True)
                 return SchemaBuilder.array(element.schema), _each(element.convert)
         return SchemaBuilder.string(), _text
+
+    def _integer(self, type_: sa.Integer) -> tuple[SchemaBuilder, Convert]:
+        """Return the integer that holds every value of a column; MySQL has some without a sign, which are one wider."""
+        if self.dialect.integer_holds_64_bits and not isinstance(type_, sa.SmallInteger):
+            return SchemaBuilder.int64(), _whole(64)
+        sizes = {"TINYINT": 8, "MEDIUMINT": 24}
+        bits = 16 if isinstance(type_, sa.SmallInteger) else 64 if isinstance(type_, sa.BigInteger) else 32
+        bits = sizes.get(type(type_).__name__, bits)
+        unsigned = bool(getattr(type_, "unsigned", False))
+        bits += unsigned
+        held = next((each for each in (8, 16, 32) if bits <= each), 64)
+        kept = self.dialect.keeps_types and type_ is not _ANY_INTEGER and not (unsigned and held < bits)
+        return SchemaBuilder(SchemaType[f"INT{held}"]), None if kept else _whole(held)
 
     @property
     def _has_reals(self) -> bool:
@@ -117,13 +134,14 @@ class TypeMapping:
         best = self.numeric in ("best_fit", "best_fit_eager_double")
         whole = scale == 0 if self.numeric == "precision_only" else scale < 1 and scale >= -84
         if (self.numeric == "precision_only" or best) and whole and precision - scale < 19:
-            return _integer(precision - scale), int
+            digits = precision - scale
+            return _integer(digits), _whole(64)
         if best and scale > 0 and (precision < 16 or self.numeric == "best_fit_eager_double"):
             return _double(), float
         return _like(data.decimal_schema(scale)), _decimal(scale)
 
-    def _timestamp(self) -> tuple[SchemaBuilder, Convert]:
-        read = self._moment
+    def _timestamp(self, type_: TypeEngine[Any]) -> tuple[SchemaBuilder, Convert]:
+        read = self._moment_in_utc if self.dialect.is_zoned(type_) else self._moment
         unit, _, form = self.granularity.partition("_")
         if self.granularity == "connect_logical":
             return _like(data.TIMESTAMP_SCHEMA), read
@@ -139,6 +157,12 @@ class TypeMapping:
         digits = "" if unit == "micros" else "000"
         return SchemaBuilder.string(), lambda value: f"{data.FarTimestamp(microseconds_of(read(value)))}{digits}"
 
+    def _moment_in_utc(self, value: Any) -> datetime | data.FarTimestamp:
+        """Return a moment, which the driver may give as what a clock in UTC shows."""
+        if isinstance(value, datetime) and value.tzinfo is None:
+            return value.replace(tzinfo=UTC)
+        return self._moment(value)
+
     def _moment(self, value: Any) -> datetime | data.FarTimestamp:
         """Return a timestamp in UTC; SQLite has texts and numbers of milliseconds."""
         if isinstance(value, datetime | date | LocalFar | data.FarTimestamp | data.FarDate):
@@ -148,33 +172,111 @@ class TypeMapping:
                 return self.dialect.utc(datetime.fromisoformat(value.strip()))
             except ValueError:
                 return self.dialect.utc(local_of_text(value.strip()))
+        if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+            raise DataError("a time was expected")
+        microseconds = int(Decimal(str(value)).scaleb(3))
         try:
-            return _EPOCH + timedelta(milliseconds=float(value))
+            return _EPOCH + timedelta(microseconds=microseconds)
         except OverflowError:
-            return data.FarTimestamp(int(value) * 1000)
+            return data.FarTimestamp(microseconds)
 
     def _date(self, value: Any) -> date | data.FarDate:
-        if isinstance(value, datetime):
-            return value.date()
-        if isinstance(value, date | data.FarDate):
+        """Return a day; raises DataError for a time of a day, which would be lost."""
+        if isinstance(value, data.FarDate) or (isinstance(value, date) and not isinstance(value, datetime)):
             return value
         if isinstance(value, str):
-            try:
-                return date.fromisoformat(value.strip()[:10])
-            except ValueError:
-                return date_of_text(value.strip())
-        moment = self._moment(value)
-        return moment.date() if isinstance(moment, datetime) else data.FarDate(moment.microseconds // 86_400_000_000)
+            return _date_of_text(value.strip())
+        moment = value.replace(tzinfo=UTC) if isinstance(value, datetime) else self._moment(value)
+        days, rest = divmod(microseconds_of(moment), _DAY)
+        if rest:
+            raise DataError("it has a time of day, which a date would lose")
+        return data.date_of_days(days)
 
 
-def _time(value: Any) -> time | data.EndOfDay:
-    if isinstance(value, time | data.EndOfDay):
-        return value
+def _date_of_text(text: str) -> date | data.FarDate:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return date_of_text(text)
+    if moment.timetz() != time():
+        raise DataError("it has a time of day, which a date would lose")
+    return moment.date()
+
+
+def time_of(value: Any) -> time | data.EndOfDay:
+    """Return a time of day; raises DataError for a span that is none, or a time with a zone, which would be lost."""
     if isinstance(value, str):
-        return time_of_text(value.strip())
-    if isinstance(value, timedelta):  # MySQL's driver
-        return (_EPOCH + value).time()
-    return (_EPOCH + timedelta(milliseconds=float(value))).time()
+        value = time_of_text(value.strip())
+    if isinstance(value, time):
+        if value.tzinfo is not None:
+            raise DataError("it has a zone, which a time of day would lose")
+        return value
+    if isinstance(value, data.EndOfDay):
+        return data.EndOfDay()
+    if isinstance(value, bool) or not isinstance(value, timedelta | int | float | Decimal):
+        raise DataError("a time of day was expected")
+    if not isinstance(value, timedelta):
+        value = timedelta(microseconds=int(Decimal(str(value)).scaleb(3)))
+    if value == timedelta(days=1):
+        return data.EndOfDay()
+    if not timedelta() <= value < timedelta(days=1):  # MySQL's go from -838 to 838 hours
+        raise DataError(f"{value} is no time of a day")
+    of_day: time = (_EPOCH + value).time()
+    return of_day
+
+
+def boolean_of(value: Any) -> bool:
+    """Return a truth value, of which some databases have 0 and 1; raises DataError for anything else."""
+    if value is True or value is False:
+        return bool(value)
+    if isinstance(value, int) and value in (0, 1):
+        return value == 1
+    raise DataError("true or false was expected, or 0 or 1")
+
+
+def double_of(value: Any) -> float:
+    """Return a number as a double; raises DataError for what a double does not hold."""
+    if isinstance(value, float):
+        return value
+    if isinstance(value, int | Decimal) and not isinstance(value, bool):
+        found = float(value)
+        if Decimal(repr(found)) == value:
+            return found
+        raise DataError(f"{value} has more digits than a double")
+    raise DataError("a number was expected")
+
+
+def bytes_of(value: Any) -> bytes:
+    """Return bytes; raises DataError for anything else, of which a number would make so many zeros."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise DataError("bytes were expected")
+
+
+def _whole(bits: int) -> Callable[[Any], int]:
+    least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+
+    def convert(value: Any) -> int:
+        found: int = value
+        if not isinstance(value, int):
+            if not isinstance(value, float | Decimal) or value != value or value % 1:
+                raise DataError("a whole number was expected")
+            found = int(value)
+        if isinstance(value, bool) or not least <= found <= most:
+            raise DataError(f"a whole number of {bits} bits was expected")
+        return found
+
+    return convert
+
+
+def _characters(value: Any) -> str:
+    if isinstance(value, bytes | bytearray | memoryview):
+        raise DataError("a text was expected, and it is bytes")
+    return _text(value)
 
 
 def _text(value: Any) -> str:
@@ -187,11 +289,6 @@ def _text(value: Any) -> str:
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).hex()
     return str(value)
-
-
-def _small(type_: TypeEngine[Any]) -> SchemaBuilder:
-    """MySQL alone has integers of one byte, and MEDIUMINT."""
-    return SchemaBuilder.int8() if type(type_).__name__ == "TINYINT" else SchemaBuilder.int32()
 
 
 def _double() -> SchemaBuilder:
@@ -240,9 +337,14 @@ def _each(convert: Convert) -> Callable[[Any], list[Any]]:
 
 
 def _named(name: str, convert: Convert) -> Convert:
-    """Return a conversion whose errors name the column."""
-    if convert is None or convert in (bool, float, int, bytes, _text):
+    """Return a conversion whose errors name the column; a row's reader names those of the quick ones."""
+    if convert is None or convert in _QUICK:
         return convert
+    return _wrapped(name, convert)
+
+
+def _wrapped(name: str, convert: Convert) -> Convert:
+    assert convert is not None
 
     def named(value: Any) -> Any:
         try:
@@ -251,6 +353,9 @@ def _named(name: str, convert: Convert) -> Convert:
             raise DataError(f"Column {name} holds a value that its type does not: {error}") from error
 
     return named
+
+
+_QUICK: tuple[Convert, ...] = (boolean_of, double_of, bytes_of, float, _text, _characters)
 
 
 def literal_default(text: str, type_: TypeEngine[Any], convert: Convert) -> Any:
@@ -297,11 +402,22 @@ class RowReader:
     def struct(self, row: Sequence[Any]) -> Struct:
         """Return the struct of a row, which may have more at its end; raises DataError."""
         made = Struct(self.schema)
-        values = made.values = [
-            value if convert is None or value is None else convert(value)
-            for convert, value in zip(self._converts, row, strict=False)
-        ]
+        try:
+            values = made.values = [
+                value if convert is None or value is None else convert(value)
+                for convert, value in zip(self._converts, row, strict=False)
+            ]
+        except (ValueError, TypeError, ArithmeticError, DataError):
+            self._name_the_wrong(row)
+            raise
         for place in self._required:
             if values[place] is None:
                 raise NullFoundError(f"Column {self.names[place]} is null, which its table does not allow")
         return made
+
+    def _name_the_wrong(self, row: Sequence[Any]) -> None:
+        """Raise DataError for the first column of a row whose value is none of its type."""
+        for name, convert, value in zip(self.names, self._converts, row, strict=False):
+            named = _wrapped(name, convert) if convert in _QUICK else convert
+            if named is not None and value is not None:
+                named(value)

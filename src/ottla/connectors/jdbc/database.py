@@ -33,8 +33,9 @@ CONNECT_SECONDS_MAX = 10
 _PASSING_STATES = ("08", "25006", "40", "53", "55P03", "57P")
 """SQLSTATE: connections; a server that is read-only, as during a failover; rollbacks; no room; a lock; shutdowns."""
 _PASSING_SQLITE = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_PROTOCOL")
-_PASSING_MYSQL = frozenset((1021, 1040, 1041, 1053, 1114, 1205, 1213, 1290, 1836, 2002, 2003, 2006, 2013, 2055))
-"""MySQL: full disks and tables, too many connections, shutdown, lock waits, deadlocks, read-only, lost connections."""
+_PASSING_MYSQL = frozenset((1021, 1040, 1041, 1053, 1114, 1205, 1213, 1290, 1412, 1836, 2002, 2003, 2006, 2013, 2055))
+"""MySQL: full disks and tables, too many connections, shutdown, lock waits, deadlocks, read-only, a table that was altered
+meanwhile, lost connections."""
 _OTHER_TABLE_MYSQL = (1054, 1146)
 """MySQL: an unknown column, an unknown table."""
 _DIALECT_NAMES = {

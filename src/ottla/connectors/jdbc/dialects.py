@@ -31,6 +31,9 @@ class Dialect:
     limits = True
     """Whether LIMIT is understood."""
 
+    has_catalogs = False
+    """Whether a name may begin with the database's own."""
+
     def __init__(self, *, zone: ZoneInfo, quote: bool) -> None:
         self.zone, self.quotes = zone, quote
 
@@ -40,10 +43,26 @@ class Dialect:
         """Return the driver's arguments."""
         return {}
 
+    session: tuple[str, ...] = ()
+    """Statements that pin what servers, databases and roles may set otherwise, and that would change values."""
+
     def attach(self, engine: Engine) -> None:
         """Prepare every connection of an engine."""
         self.preparer = engine.dialect.identifier_preparer
         self.has_schemas = True
+        self.database = engine.url.database
+        if self.session:
+            sa.event.listen(engine, "connect", self._pin)
+
+    def _pin(self, connection: Any, record: Any) -> None:
+        """Execute the session's statements on a driver's connection."""
+        cursor = connection.cursor()
+        try:
+            for each in self.session:
+                cursor.execute(each)
+        finally:
+            cursor.close()
+        connection.commit()
 
     def give_up(self, connection: Connection) -> None:
         """Ask the database, from any thread, to give up what a connection has it do; it fails there then."""
@@ -86,6 +105,17 @@ class Dialect:
     def merging_columns(self, connection: Connection, schema: str | None, table: str) -> frozenset[str]:
         """Return a table's columns whose collation takes different texts for one, as far as statements have to know."""
         return frozenset()
+
+    def unique_keys(self, connection: Connection, schema: str | None, table: str) -> frozenset[tuple[str, ...]]:
+        """Return the columns of each of a table's unique keys, where an upsert cannot say which of them it means."""
+        return frozenset()
+
+    def definition(self, connection: Connection, schema: str | None, table: str) -> Any:
+        """Return what changes whenever writing to a table has to be thought over, None where that is not known.
+
+        It holds until the transaction's end for tables that the transaction has written.
+        """
+        return None
 
     # Times
 
@@ -133,7 +163,11 @@ class Dialect:
             return self.moment_value(now, zoned=zoned)
         return self.moment_value(local.replace(tzinfo=None) - put_back, zoned=False)
 
-    def moment_read(self, value: Any) -> tuple[datetime | data.FarTimestamp, datetime | None]:
+    def is_zoned(self, type_: Any) -> bool:
+        """Return whether a column's times are moments, and not what a clock of `db.timezone` shows."""
+        return bool(getattr(type_, "timezone", False))
+
+    def moment_read(self, value: Any, *, zoned: bool = False) -> tuple[datetime | data.FarTimestamp, datetime | None]:
         """Return the time that `moment` gave, and as the database has it where `moment_value` would bind another."""
         if not isinstance(value, date | LocalFar | data.FarTimestamp | data.FarDate):  # a datetime is a date
             raise TypeError(f"a value of {type(value).__name__} is no time")
@@ -158,13 +192,29 @@ class Dialect:
         """Return the type that a cursor says of a column, None where it says none."""
         return None
 
+    def told(self, connection: Connection, result: sa.CursorResult[Any], count: int) -> Any:
+        """Return the server's own description of a result's first columns: it differs where their types do."""
+        return tuple(tuple(each) for each in _description(result)[:count])
+
+    def inexact(self, type_: Any) -> bool:
+        """Return whether the database would send fewer digits of a column than it has."""
+        return False
+
     integer_holds_64_bits = False
+    keeps_types = False
+    """Whether a column's values are of its type and nothing else, so that they need not be looked at one by one."""
+
+    reflects_midway = True
+    """Whether a table can be looked at while rows of a statement are still to come."""
 
 
 class PostgresDialect(Dialect):
     """PostgreSQL through psycopg."""
 
     name = "postgresql"
+    has_catalogs = True
+    keeps_types = True
+    session = ("SET extra_float_digits = 1", "SET datestyle = 'ISO'")
 
     def connect_args(self, seconds_max: int) -> dict[str, Any]:
         """Return the driver's arguments: no prepared statements, for a table's columns may change between two polls."""
@@ -214,6 +264,21 @@ class PostgresDialect(Dialect):
         )
         rows = connection.execute(sa.text(sql), {"name": self._regclass(schema, table)})
         return frozenset(row[0] for row in rows)
+
+    def definition(self, connection: Connection, schema: str | None, table: str) -> Any:
+        """Return the table's own number, and its columns' names, types, lengths and collations."""
+        sql = (
+            "SELECT attrelid, attname, atttypid, atttypmod, attcollation FROM pg_attribute "
+            "WHERE attrelid = to_regclass(:name) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
+        )
+        return tuple(map(tuple, connection.execute(sa.text(sql), {"name": self._regclass(schema, table)})))
+
+    def told(self, connection: Connection, result: sa.CursorResult[Any], count: int) -> Any:
+        """Return each column's name, type and modifier, which the driver's own description knows of few types."""
+        cursor: Any = result.cursor
+        names = [each[0] for each in _description(result)[:count]]
+        found = cursor.pgresult
+        return tuple((name, found.ftype(place), found.fmod(place)) for place, name in enumerate(names))
 
     def _regclass(self, schema: str | None, table: str) -> str:
         return ".".join(self.preparer.quote_identifier(each) for each in (schema, table) if each is not None)
@@ -280,13 +345,23 @@ class SqliteDialect(Dialect):
         naive = at if at.tzinfo is None else self._local(at)
         return (naive.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
 
-    def moment_read(self, value: Any) -> tuple[datetime | data.FarTimestamp, datetime | None]:
+    def moment_read(self, value: Any, *, zoned: bool = False) -> tuple[datetime | data.FarTimestamp, datetime | None]:
         """Return the time of milliseconds."""
         try:
             naive = _EPOCH + timedelta(milliseconds=int(value))
         except OverflowError:
             return data.FarTimestamp(int(value) * 1000), None
         return super().moment_read(naive.replace(tzinfo=None))
+
+    def definition(self, connection: Connection, schema: str | None, table: str) -> Any:
+        """Return the statements that made the table and its indexes."""
+        sql = "SELECT name, sql FROM main.sqlite_master WHERE tbl_name = :table COLLATE NOCASE ORDER BY rowid"
+        return tuple(map(tuple, connection.execute(sa.text(sql), {"table": table})))
+
+    def told(self, connection: Connection, result: sa.CursorResult[Any], count: int) -> Any:
+        """Return the columns' names, and the number that every change of any table counts up."""
+        version = connection.exec_driver_sql("PRAGMA main.schema_version").scalar_one()
+        return version, *list(result.keys())[:count]
 
     def query_types(self, connection: Connection, query: str) -> list[tuple[str, TypeEngine[Any] | None]]:
         """Return a query's columns: a view of the connection's own says which types columns were declared with."""
@@ -303,9 +378,75 @@ class SqliteDialect(Dialect):
         return [(row[1], types[row[1]] if row[2] else None) for row in rows]
 
 
+class MysqlDialect(Dialect):
+    """MySQL and MariaDB: their `TIMESTAMP` is a moment, told in the session's zone; here that is UTC at all times."""
+
+    name = "mysql"
+    keeps_types = True
+    reflects_midway = False
+    session = (
+        "SET time_zone = '+00:00'",
+        "SET SESSION sql_mode = CONCAT_WS(',', NULLIF(@@SESSION.sql_mode, ''), 'STRICT_ALL_TABLES')",
+    )
+    """The zone, and that what a column cannot hold is an error and not cut."""
+
+    def now(self, connection: Connection) -> datetime:
+        """Return the server's time, whatever zone it is in."""
+        value: datetime = connection.execute(sa.text("SELECT UTC_TIMESTAMP(6)")).scalar_one()
+        return value.replace(tzinfo=UTC)
+
+    def is_zoned(self, type_: Any) -> bool:
+        """See `Dialect`."""
+        return isinstance(type_, sa.TIMESTAMP)
+
+    def moment_read(self, value: Any, *, zoned: bool = False) -> tuple[datetime | data.FarTimestamp, datetime | None]:
+        """See `Dialect`; moments come without a zone, in the session's."""
+        if zoned and isinstance(value, datetime) and value.tzinfo is None:
+            value = value.replace(tzinfo=UTC)
+        return super().moment_read(value)
+
+    def unique_keys(self, connection: Connection, schema: str | None, table: str) -> frozenset[tuple[str, ...]]:
+        """Return the columns of each unique key; one of a part of a column, or of an expression, is none of columns."""
+        found: dict[str, list[str]] = {}
+        for name, column, part in self._unique_columns(connection, schema, table):
+            found.setdefault(name, []).append(column if part is None and column is not None else "")
+        return frozenset(tuple(sorted(each)) for each in found.values())
+
+    def definition(self, connection: Connection, schema: str | None, table: str) -> Any:
+        """Return the columns' types and the unique keys."""
+        sql = (
+            "SELECT column_name, column_type, collation_name, is_nullable FROM information_schema.columns "
+            f"WHERE {_OF_TABLE} ORDER BY ordinal_position"
+        )
+        columns = connection.execute(sa.text(sql), {"schema": schema, "table": table})
+        return (*map(tuple, columns), *self._unique_columns(connection, schema, table))
+
+    def _unique_columns(self, connection: Connection, schema: str | None, table: str) -> list[tuple[Any, ...]]:
+        sql = (
+            "SELECT index_name, column_name, sub_part FROM information_schema.statistics "
+            f"WHERE {_OF_TABLE} AND non_unique = 0 ORDER BY index_name, seq_in_index"
+        )
+        return [tuple(row) for row in connection.execute(sa.text(sql), {"schema": schema, "table": table})]
+
+    def told(self, connection: Connection, result: sa.CursorResult[Any], count: int) -> Any:
+        """Return the driver's description, and what PyMySQL keeps of the server's beside it."""
+        fields = getattr(getattr(result.cursor, "_result", None), "fields", None) or ()
+        more = tuple((each.type_code, each.length, each.flags, each.charsetnr, each.scale) for each in fields[:count])
+        return super().told(connection, result, count), more
+
+    def type_of_cursor(self, column: Any) -> TypeEngine[Any] | None:
+        """Return the type of columns whose values do not say enough."""
+        return sa.FLOAT() if column[1] == _MYSQL_FLOAT else None
+
+    def inexact(self, type_: Any) -> bool:
+        """Return whether it is FLOAT, of which six digits are sent."""
+        return isinstance(type_, sa.FLOAT)
+
+
 def dialect_of(name: str, *, zone: ZoneInfo, quote: bool) -> Dialect:
     """Return the dialect of SQLAlchemy's name for a database."""
     kinds: dict[str, type[Dialect]] = {"postgresql": PostgresDialect, "sqlite": SqliteDialect}
+    kinds |= {"mysql": MysqlDialect, "mariadb": MysqlDialect}
     made = kinds.get(name, Dialect)(zone=zone, quote=quote)
     made.name = name
     made.limits = name in ("postgresql", "sqlite", "mysql", "mariadb")
@@ -321,6 +462,8 @@ def _description(result: sa.CursorResult[Any]) -> Sequence[Any]:
     return list(cursor.description)
 
 
+_OF_TABLE = "table_schema = COALESCE(:schema, DATABASE()) AND table_name = :table"
+_MYSQL_FLOAT = 4
 _NUMERIC, _JSON = 1700, 114
 _AS_TEXT = (_JSON, 3802, 2950, 869, 650, 1186, 1266, 3904, 3906, 3908, 3910, 3912, 3926)
 """json, jsonb, uuid, inet, cidr, interval, timetz and the ranges."""

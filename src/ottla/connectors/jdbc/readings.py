@@ -28,7 +28,10 @@ __all__ = ["Origin", "Plan", "QueryOrigin", "Reading", "TableOrigin", "beginning
 log = logging.getLogger(__name__)
 
 PAGE_ROWS = 5_000
-_AT, _NUMBER = "ottla_at", "ottla_number"
+LOOKS_MAX = 5
+"""How often a statement is begun again because the table was altered since it was looked at."""
+
+_AT, _NUMBER, _EXACT = "ottla_at", "ottla_number", "ottla_exact"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +192,12 @@ class Reading:
 
         self._shape: TableShape | None = None
         self._reader: RowReader | None = None
+        self._told: Any = None
+        """The server's own description of the columns, as of which the table was looked at."""
+
+        self._inexact: tuple[int, ...] = ()
+        """Columns of which the database sends fewer digits than it has: they come a second time, whole."""
+
         self._result: sa.CursorResult[Any] | None = None
         self._ahead: deque[Any] = deque()
         self._complete = position
@@ -229,9 +238,12 @@ class Reading:
 
     def _record(self, connection: Connection, row: Any, following: Any) -> SourceRecord:
         assert self._reader is not None
+        row = self._whole(row) if self._inexact else row
         try:
             struct = self._reader.struct(row)
         except NullFoundError:
+            if not self.dialect.reflects_midway:
+                raise
             self._reflect(connection)  # a constraint was dropped since
             struct = self._reader.struct(row)
         self.position = self._behind(row, following)
@@ -243,6 +255,14 @@ class Reading:
             source_offset=self.position.offset(),
         )
 
+    def _whole(self, row: Any) -> Any:
+        """Return a row with the whole numbers in the places of those that were cut."""
+        found = list(row)
+        begin = len(found) - self._extra
+        for at, place in enumerate(self._inexact):
+            found[place] = found[begin + at]
+        return found
+
     def _behind(self, row: Any, following: Any) -> Position:
         """Return where reading goes on behind a row.
 
@@ -252,38 +272,69 @@ class Reading:
             return self._complete
         if self.plan.mode == TIMESTAMP:
             if following is None or following[-1] != row[-1]:
-                self._complete = Position(None, *self.dialect.moment_read(row[-1]))
+                self._complete = Position(None, *self.dialect.moment_read(row[-1], zoned=self._zoned()))
             return self._complete
         number = int(row[-1])
-        at = self.dialect.moment_read(row[-2]) if self.plan.mode == BOTH else (None, None)
+        at = self.dialect.moment_read(row[-2], zoned=self._zoned()) if self.plan.mode == BOTH else (None, None)
         self._complete = Position(number, *at)
         return self._complete
 
     # The statement
 
     def _execute(self, connection: Connection) -> None:
-        if self._shape is None:
-            self._reflect(connection)
-        assert self._reader is not None
-        sql, values = self._statement(connection)
-        options = {"yield_per": max(self.plan.rows_max + 1, 2)} if self.dialect.streams else {}
-        result = connection.execution_options(**options).execute(sa.text(sql), values)
-        names = tuple(result.keys())[: -self._extra or None]
-        if names != self._reader.names:
-            self._reflect(connection)
-            if names != self._reader.names:
-                result.close()
-                raise ConnectError(
-                    f"The columns of {self.origin} are {', '.join(names)} to a statement, and others by name"
-                )
-            log.info("The columns of %s have changed and are %s now", self.origin, ", ".join(names))
+        """Begin a statement whose rows are of the types that the table was looked at with."""
+        if self._reader is None:
+            self._look(connection, self._described(connection))
+        for _ in range(LOOKS_MAX):
+            result, rows, told = self._begun(connection)
+            if told == self._told:
+                break
+            log.info("The columns of %s have changed; looking at it again", self.origin)
+            result.close()
+            connection.rollback()
+            self._look(connection, told)
+        else:
+            raise ConnectError(f"The columns of {self.origin} changed {LOOKS_MAX} times while it was looked at")
+        self._check_names(result)
         self._complete = self.position
         if self.dialect.streams:
             self._result = result
         else:
-            self._ahead.extend(result.all())
+            self._ahead.extend(rows)
             connection.rollback()
             self.more = self._paged and len(self._ahead) == self._page_rows
+
+    def _begun(self, connection: Connection) -> tuple[sa.CursorResult[Any], Sequence[Any], Any]:
+        """Return a statement's result, its rows where they come at once, and what the server says of its columns."""
+        sql, values = self._statement(connection)
+        options = {"yield_per": max(self.plan.rows_max + 1, 2)} if self.dialect.streams else {}
+        result = connection.execution_options(**options).execute(sa.text(sql), values)
+        count = len(result.keys()) - self._extra
+        if self.dialect.streams:
+            return result, (), self.dialect.told(connection, result, count)
+        rows = result.all()
+        return result, rows, self.dialect.told(connection, result, count)
+
+    def _described(self, connection: Connection) -> Any:
+        """Return what the server says of the columns before any row is asked for."""
+        sql = f"SELECT o.* FROM {self.origin.from_clause(self.dialect)} WHERE 1 = 0"
+        result = connection.execute(sa.text(sql))
+        told = self.dialect.told(connection, result, len(result.keys()))
+        result.close()
+        return told
+
+    def _look(self, connection: Connection, told: Any) -> None:
+        self._reflect(connection)
+        self._told = told
+
+    def _check_names(self, result: sa.CursorResult[Any]) -> None:
+        assert self._reader is not None
+        names = tuple(result.keys())[: -self._extra or None]
+        if names != self._reader.names:
+            result.close()
+            raise ConnectError(
+                f"The columns of {self.origin} are {', '.join(names)} to a statement, and others by name"
+            )
 
     def _reflect(self, connection: Connection) -> None:
         shape = self.origin.shape(connection)
@@ -292,6 +343,9 @@ class Reading:
             raise ConnectError("; ".join(text for _, text in wrong))
         self._shape = shape
         self._reader = RowReader(self.origin.schema_name, _distinct(shape.columns, self.origin))
+        self._inexact = tuple(
+            place for place, each in enumerate(shape.columns) if self.dialect.inexact(shape.types[each.name])
+        )
 
     @property
     def _paged(self) -> bool:
@@ -304,14 +358,16 @@ class Reading:
 
     @property
     def _extra(self) -> int:
-        return int(self.plan.by_time) + int(self.plan.by_number)
+        return len(self._inexact) + int(self.plan.by_time) + int(self.plan.by_number)
 
     def _statement(self, connection: Connection) -> tuple[str, dict[str, Any]]:
         """Return the statement of this mode and position, with its values."""
         assert self._shape is not None
         plan, dialect, at = self.plan, self.dialect, self.position
         moment, number = self._moment(), self._number()
-        chosen, conditions, values = ["o.*"], [], dict[str, Any]()
+        conditions, values = [], dict[str, Any]()
+        names = [self._shape.columns[place].name for place in self._inexact]
+        chosen = ["o.*", *(f"{self._of_o(name)} + 0e0 AS {_EXACT}{at}" for at, name in enumerate(names))]
         if plan.by_time:
             zoned = self._zoned()
             end = dialect.now(connection) - timedelta(milliseconds=plan.delay_ms)
@@ -356,7 +412,7 @@ class Reading:
 
     def _zoned(self) -> bool:
         assert self._shape is not None
-        return any(getattr(self._shape.types.get(each), "timezone", False) for each in self.plan.times)
+        return any(self.dialect.is_zoned(self._shape.types.get(each)) for each in self.plan.times)
 
 
 def _distinct(columns: Sequence[Column], origin: object) -> Sequence[Column]:

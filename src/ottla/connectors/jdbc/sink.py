@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ottla.connect import ConfigValue, SinkConnector
+from ottla.connect import ConfigValue, ConnectError, SinkConnector
 from ottla.connectors.jdbc.checks import check_database
 from ottla.connectors.jdbc.sink_keys import sink_def
 from ottla.connectors.jdbc.sink_shapes import KAFKA_COLUMNS
@@ -37,6 +37,8 @@ class JdbcSinkConnector(SinkConnector):
             _go_together(values)
         if all(not values[key].errors for key in self.config_def.keys):
             topics = [each.strip() for each in (props.get("topics") or "").split(",") if each.strip()]
+            if (props.get("transforms") or "").strip():
+                topics = []  # they may give records other topics
 
             def check(
                 values: dict[str, ConfigValue], settings: Mapping[str, Any], db: Database, connection: Any
@@ -74,14 +76,17 @@ def _check_tables(
     connection: Any,
     topics: Sequence[str],
 ) -> None:
-    """Say which topics' tables are missing where they may not be created."""
+    """Say which topics have no table's name, and whose tables are missing where they may not be created."""
     from ottla.connectors.jdbc.sink_tables import SinkTables, parse_table_name
 
     tables = SinkTables(database.dialect, create=False, evolve=False, types=settings["table.types"])
-    for topic in () if settings["auto.create"] else topics:
-        text = settings["table.name.format"].replace("${topic}", topic)
-        name = parse_table_name(text, has_schemas=database.dialect.has_schemas)
-        if tables.find(connection, name) is None:
+    for topic in topics:
+        try:
+            name = parse_table_name(settings["table.name.format"].replace("${topic}", topic), database.dialect)
+        except ConnectError as error:
+            values["table.name.format"].errors.append(str(error))
+            continue
+        if not settings["auto.create"] and tables.find(connection, name) is None:
             values["auto.create"].errors.append(
                 f"There is no table {name} in {database.shown} for topic {topic}: create it, or set auto.create=true"
             )

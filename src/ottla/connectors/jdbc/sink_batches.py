@@ -6,6 +6,9 @@ be left. A deleted key is deleted before rows of the batch are written, and what
 Where the database may take two keys for one that are two here (padded or caseless texts, rounded numbers, NaN), each record
 of the table is a statement of its own, in their order. Databases that get a statement for each row anyway have only to be
 asked to delete behind the rows that came before.
+
+What a delivery changes of tables comes before its first row, for MySQL commits by itself there. Behind its last row the
+tables that it wrote, and holds now, are compared with what was known of them: somebody may have changed a column's type.
 """
 
 from __future__ import annotations
@@ -21,13 +24,20 @@ from sqlalchemy.exc import DBAPIError
 from ottla.connect import ConnectError, SchemaType, SinkRecord
 from ottla.connectors.jdbc.database import passes_by_itself
 from ottla.connectors.jdbc.dialects import Dialect
-from ottla.connectors.jdbc.sink_shapes import UNKNOWN, Shape, Shaped, Shapes
+from ottla.connectors.jdbc.sink_shapes import SHAPES_MAX, UNKNOWN, Shape, Shaped, Shapes
 from ottla.connectors.jdbc.sink_tables import SinkTables, parse_table_name
 from ottla.connectors.jdbc.sink_types import Bind, Binders
 from ottla.connectors.jdbc.sink_writers import Target, writer_of
 from ottla.connectors.jdbc.tables import TableName
 
-__all__ = ["Batches", "TableChangeError"]
+__all__ = ["Batches", "TableAlteredError", "TableChangeError"]
+
+PREPARED_MAX = SHAPES_MAX
+"""How many shapes on tables are kept prepared."""
+
+
+class TableAlteredError(ConnectError):
+    """A table was changed by somebody since it was looked at, so that values were bound for other columns."""
 
 
 class TableChangeError(Exception):
@@ -89,8 +99,29 @@ class Batches:
     def write(self, connection: Connection, records: Sequence[Shaped], *, apart: bool = False) -> None:
         """Write records, each by a statement of its own where they are to be kept `apart`.
 
-        Raises ConnectError, SQLAlchemyError or TableChangeError.
+        Raises ConnectError, SQLAlchemyError or TableChangeError, and TableAlteredError where all has to be written again.
         """
+        names = self._change_tables(connection, records)
+        self._write(connection, records, apart=apart)
+        altered = self._tables.altered(connection, names)
+        if altered:
+            raise TableAlteredError(f"Table {', '.join(map(str, altered))} was changed while it was written")
+
+    def altered(self, connection: Connection) -> bool:
+        """Return whether somebody has changed a table since it was looked at; raises SQLAlchemyError."""
+        return bool(self._tables.altered(connection, list(self._names.values())))
+
+    def _change_tables(self, connection: Connection, records: Sequence[Shaped]) -> list[TableName]:
+        """Make and widen what the records need, and return the tables that they are for."""
+        seen = set()
+        for shape, record in records:
+            pair = (record.topic, id(shape))
+            if pair not in seen and not self.shapes.is_delete(record):
+                seen.add(pair)
+                self._prepare(connection, self._name(record.topic or ""), shape, deletes=False)
+        return list(dict.fromkeys(self._name(record.topic or "") for _, record in records))
+
+    def _write(self, connection: Connection, records: Sequence[Shaped], *, apart: bool) -> None:
         waiting: dict[TableName, _Gathered] = {}
         keyed = self._mode in ("upsert", "update")
         for shape, record in records:
@@ -134,6 +165,8 @@ class Batches:
             each is not None and (each in table.merging or not _exact(table.casts[each], table.types[each]))
             for each in columns
         )
+        if len(self._meeting) >= PREPARED_MAX:
+            self._meeting.clear()
         self._meeting[name, id(shape)] = (shape, found)
         return found
 
@@ -153,7 +186,7 @@ class Batches:
         found = self._names.get(topic)
         if found is None:
             text = self._format.replace("${topic}", topic)
-            found = self._names[topic] = parse_table_name(text, has_schemas=self.dialect.has_schemas)
+            found = self._names[topic] = parse_table_name(text, self.dialect)
             if not found.table:
                 raise ConnectError(f"table.name.format={self._format} makes no table's name of topic {topic}")
         return found
@@ -175,6 +208,8 @@ class Batches:
     def _prepare(self, connection: Connection, name: TableName, shape: Shape, *, deletes: bool) -> _Prepared | None:
         known = self._prepared.get((name, id(shape)))
         if known is None:
+            if len(self._prepared) >= PREPARED_MAX:
+                self._prepared.clear()
             known = self._prepared[name, id(shape)] = (shape, self._made(connection, name, shape, deletes=deletes))
         if known[1] is None:
             del self._prepared[name, id(shape)]  # it may be created any time

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,9 @@ class SinkTable:
     merging: frozenset[str] = frozenset()
     """Columns whose collation takes different texts for one, where that is asked for."""
 
+    unique: frozenset[tuple[str, ...]] = frozenset()
+    """The columns of each unique key, in the alphabet's order, where an upsert cannot say which one it means."""
+
     def column(self, field: str) -> str | None:
         """Return the column of a field: of the same name, or the only one that differs by case alone."""
         if field in self.types:
@@ -44,20 +48,43 @@ class SinkTable:
         return found[0] if len(found) == 1 else None
 
 
-def parse_table_name(text: str, *, has_schemas: bool) -> TableName:
-    """Return the name that a text says: `schema.table`, either of them in double quotes where it has dots."""
-    parts: list[str] = []
-    rest = text
-    while rest:
-        if rest.startswith('"') and '"' in rest[1:]:
-            part, _, rest = rest[1:].partition('"')
-            rest = rest.removeprefix(".")
-        else:
-            part, _, rest = rest.partition(".")
-        parts.append(part)
-    if not has_schemas:
+def parse_table_name(text: str, dialect: Dialect) -> TableName:
+    """Return the name that a text says: `schema.table`, each in double quotes where it has dots.
+
+    Three parts are `database.schema.table`, of the one database that is connected to. Raises ConnectError for a text that
+    is no name, or names what there is not: none of its parts is left out.
+    """
+    if not dialect.has_schemas:
         return TableName(None, text.replace('"', ""))
-    return TableName(parts[-2] if len(parts) > 1 else None, parts[-1] if parts else text)
+    parts = _parts(text)
+    if len(parts) == 3 and dialect.has_catalogs and parts[0] == dialect.database:
+        del parts[0]
+    if len(parts) > 2:
+        known = f"{dialect.database}.schema.table" if dialect.has_catalogs else "schema.table"
+        raise ConnectError(
+            f"{text} is the name of no table here: it has {len(parts)} parts, and this database knows {known}. Put what is "
+            'one name in double quotes (table.name.format="${topic}"), or change the topic\'s name (RegexRouter)'
+        )
+    return TableName(parts[0] if len(parts) > 1 else None, parts[-1])
+
+
+def _parts(text: str) -> list[str]:
+    """Return the parts of a name, without their quotes; raises ConnectError where it is none."""
+    parts: list[str] = []
+    rest = f".{text}"
+    while rest:
+        found = _PART.match(rest)
+        if found is None:
+            raise ConnectError(
+                f"{text} is the name of no table: names with dots between them were expected, each in double quotes or "
+                "without any"
+            )
+        parts.append(found["quoted"] if found["plain"] is None else found["plain"])
+        rest = rest[found.end() :]
+    return parts
+
+
+_PART = re.compile(r'\.(?:"(?P<quoted>[^"]+)"|(?P<plain>[^".]+))')
 
 
 class SinkTables:
@@ -67,18 +94,38 @@ class SinkTables:
         self.dialect, self.create, self.evolve = dialect, create, evolve
         self.kinds = {each.upper() for each in types}
         self._known: dict[TableName, SinkTable] = {}
+        self._definitions: dict[TableName, Any] = {}
 
     def forget(self) -> None:
         """Look at every table again when it is next written."""
         self._known.clear()
+        self._definitions.clear()
+
+    def altered(self, connection: Connection, names: Iterable[TableName]) -> list[TableName]:
+        """Return which of these tables somebody has changed since they were looked at.
+
+        A transaction that has written a table holds it, so that what is found after that is so until its end.
+        """
+        found = []
+        for each in names:
+            known = self._known.get(each)
+            if known is not None and self._defined(connection, known.name) != self._definitions.get(each):
+                found.append(each)
+        return found
+
+    def _defined(self, connection: Connection, name: TableName) -> Any:
+        return self.dialect.definition(connection, name.schema, name.table)
 
     def find(self, connection: Connection, name: TableName) -> SinkTable | None:
         """Return a table, None where it is not there; raises ConnectError for one of another kind."""
         known = self._known.get(name)
         if known is None:
-            known = self._look(connection, name)
-            if known is not None:
-                self._known[name] = known
+            inspector = sa.inspect(connection)
+            spelled = self._spelled(inspector, name)
+            if spelled is None:
+                return None
+            self._definitions[name] = self._defined(connection, spelled)  # first: what changes meanwhile shows
+            known = self._known[name] = self._look(connection, inspector, spelled)
         return known
 
     def ready(self, connection: Connection, name: TableName, fields: Sequence[TableField]) -> SinkTable:
@@ -98,18 +145,13 @@ class SinkTables:
             raise ConnectError(f"Table {name} was created, and is not there")
         return found
 
-    def _look(self, connection: Connection, name: TableName) -> SinkTable | None:
-        inspector = sa.inspect(connection)
-        table = self._spelled(inspector, name)
-        if table is None:
-            return None
+    def _look(self, connection: Connection, inspector: sa.Inspector, table: TableName) -> SinkTable:
         columns = self.dialect.columns(connection, table.schema, table.table)
         keys = inspector.get_pk_constraint(table.table, table.schema)["constrained_columns"]
         types = {each["name"]: each["type"] for each in columns}
         where = (connection, table.schema, table.table)
-        return SinkTable(
-            table, types, self.dialect.cast_names(*where), tuple(keys), self.dialect.merging_columns(*where)
-        )
+        casts, merging = self.dialect.cast_names(*where), self.dialect.merging_columns(*where)
+        return SinkTable(table, types, casts, tuple(keys), merging, self.dialect.unique_keys(*where))
 
     def _spelled(self, inspector: sa.Inspector, name: TableName) -> TableName | None:
         """Return the name as the database has it, which may be in another case."""

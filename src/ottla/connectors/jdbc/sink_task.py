@@ -101,20 +101,16 @@ class JdbcSinkTask(SinkTask):
         A table that another task has just changed, or somebody else since it was looked at, is looked at again; of keys that
         turn out to be one in the database, each gets a statement of its own.
         """
-        from sqlalchemy.exc import DBAPIError
+        from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-        from ottla.connectors.jdbc.database import met_twice, of_another_table
         from ottla.connectors.jdbc.sink_batches import TableChangeError
 
-        apart = False
         try:
             self._in_transaction(records)
             return
-        except TableChangeError as failed:
-            log.info("Changing a table failed (%s); looking at it again", failed)
-        except DBAPIError as failed:
-            apart = met_twice(failed)
-            if not apart and not of_another_table(failed):
+        except (SQLAlchemyError, TableChangeError, ConnectError, *UNBINDABLE) as failed:
+            apart = self._apart_next(failed)
+            if apart is None:
                 raise
         self._abandon()
         try:
@@ -123,6 +119,26 @@ class JdbcSinkTask(SinkTask):
             cause = error.__cause__
             assert isinstance(cause, DBAPIError)
             raise cause from None
+
+    def _apart_next(self, failed: BaseException) -> bool | None:
+        """Return how to write records once more: each by its own statement or not; None where that would not help."""
+        from sqlalchemy.exc import SQLAlchemyError
+
+        from ottla.connectors.jdbc.database import met_twice, of_another_table, passes_by_itself
+        from ottla.connectors.jdbc.sink_batches import TableAlteredError, TableChangeError
+
+        if isinstance(failed, TableChangeError | TableAlteredError):
+            log.info("%s; looking at it again", failed)
+            return False
+        if met_twice(failed) or of_another_table(failed):
+            return met_twice(failed)
+        if passes_by_itself(failed) or self._connection is None:
+            return None
+        try:
+            self._connection.rollback()
+            return False if self._batches.altered(self._connection) else None
+        except SQLAlchemyError:
+            return None
 
     def _in_transaction(self, records: Sequence[Shaped], *, apart: bool = False) -> None:
         if self._connection is None:
@@ -160,6 +176,7 @@ class JdbcSinkTask(SinkTask):
         from sqlalchemy.exc import SQLAlchemyError
 
         from ottla.connectors.jdbc.database import passes_by_itself
+        from ottla.connectors.jdbc.sink_batches import TableAlteredError
 
         if not records:
             return
@@ -167,7 +184,7 @@ class JdbcSinkTask(SinkTask):
             self._write(records)
         except (SQLAlchemyError, ConnectError, *UNBINDABLE) as error:
             self._abandon()
-            if passes_by_itself(error):
+            if passes_by_itself(error) or isinstance(error, TableAlteredError):
                 self._again(error)
                 raise ConnectError(f"{self._failed(error)} (max.retries={self._settings['max.retries']})") from None
             if waits_for_another_row(error):

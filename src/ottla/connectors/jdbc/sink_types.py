@@ -15,6 +15,7 @@ from sqlalchemy.types import TypeEngine
 
 from ottla.connect import ConnectError, DataError, Schema, SchemaType, Struct, data
 from ottla.connectors.jdbc.far_values import far_bound
+from ottla.connectors.jdbc.sink_exact import exact_check
 
 __all__ = ["Binders", "column_type", "default_clause"]
 
@@ -109,6 +110,14 @@ class Binders:
 
     def of(self, name: str, schema: Schema, type_: TypeEngine[Any] | None) -> Bind:
         """Return how a field's values become a column's, None where they are the same."""
+        type_ = getattr(type_, "data_type", type_)  # what a domain is made of
+        bind = self._plain(name, schema, type_)
+        check = None if type_ is None or name in self.number_times else exact_check(schema, type_, self.dialect)
+        if check is None or bind is None:
+            return check or bind
+        return self._then(check, bind)
+
+    def _plain(self, name: str, schema: Schema, type_: TypeEngine[Any] | None) -> Bind:
         if name in self.number_times:
             return self._then(self._of_number(self.number_times[name]), self._timestamp(type_))
         if schema.name == TIMESTAMP:
@@ -147,6 +156,8 @@ class Binders:
             return lambda value: (_aware(value) - _EPOCH) // timedelta(milliseconds=1)
         if getattr(type_, "timezone", False) and not self._texts:
             return _aware
+        if isinstance(type_, sa.TIMESTAMP) and self.dialect in ("mysql", "mariadb"):
+            return lambda value: _aware(value).astimezone(UTC).replace(tzinfo=None)  # a moment, in the session's zone
         if _is_text(type_) and not self._texts:
             return lambda value: _aware(value).astimezone(zone).isoformat()
         return self._as_text(lambda value: _aware(value).astimezone(zone).replace(tzinfo=None))

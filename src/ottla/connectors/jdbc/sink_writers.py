@@ -19,6 +19,7 @@ from ottla.connectors.jdbc.sink_tables import SinkTable
 
 __all__ = ["Target", "Writer", "writer_of"]
 
+MYSQL = ("mysql", "mariadb")
 Columns = Sequence[Sequence[Any]]
 """Values, column by column."""
 
@@ -59,11 +60,23 @@ class Writer:
             connection.execute(statement, self._rows(target, values))
             return
         for row in self._rows(target, values):
-            if target.others and connection.execute(self._update_statement(target), [self._bound(row)]).rowcount:
-                continue
-            if not target.others and self._exists(connection, target, row):
-                continue
+            self._upsert_row(connection, target, row)
+
+    def _upsert_row(self, connection: Connection, target: Target, row: dict[str, Any]) -> None:
+        """Change the row that has the key, or add one; raises IntegrityError where another row is in its way."""
+        if self._changed(connection, target, row):
+            return
+        try:
             connection.execute(sa.insert(self._table(target)), [row])
+        except sa.exc.IntegrityError:
+            if self.dialect.name not in MYSQL or not self._changed(connection, target, row):
+                raise  # else another task has added it in between
+
+    def _changed(self, connection: Connection, target: Target, row: dict[str, Any]) -> bool:
+        """Change the row that has the key; returns whether there is one."""
+        if target.others and connection.execute(self._update_statement(target), [self._bound(row)]).rowcount > 0:
+            return True
+        return self._exists(connection, target, row)
 
     def update(self, connection: Connection, target: Target, values: Columns) -> None:
         """Change the rows that have the key."""
@@ -99,6 +112,8 @@ class Writer:
             case "sqlite":
                 from sqlalchemy.dialects.sqlite import insert  # type: ignore[assignment]
             case "mysql" | "mariadb":
+                if target.table.unique != {tuple(sorted(target.key_columns))}:
+                    return None  # ON DUPLICATE KEY means any unique key, and would change another's row
                 from sqlalchemy.dialects.mysql import insert as mysql_insert
 
                 made = mysql_insert(table)
