@@ -15,7 +15,7 @@ from ottla.client import LATEST, BlockingClient, Isolation, Limits, delete_recor
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.ports import free_port
 from tests.server import Server, start_server
-from tests.streams.kills.counting import Feeder, differences, feed_plainly, inputs
+from tests.streams.kills.counting import UNREAD, Feeder, differences, feed_plainly, inputs
 from tests.streams.kills.processes import Driver, Placed
 from tests.waiting import until
 
@@ -98,7 +98,7 @@ class Rounds:
         with BlockingClient(self.bootstrap) as client:
             if self._rng.random() < 0.7:
                 self._driver.kill()
-                feed_plainly(self.bootstrap, "lost", {each: self._rng.randint(1, 9) for each in (0, 1)})
+                feed_plainly(self.bootstrap, UNREAD, {each: self._rng.randint(1, 9) for each in (0, 1)})
             places = client.metadata(["in"]).partitions_of("in")
             ends = {each: found.offset for each, found in client.list_offsets(dict.fromkeys(places, LATEST)).items()}
             if kind == RETENTION:

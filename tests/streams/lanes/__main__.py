@@ -30,10 +30,12 @@ def main() -> None:
     print(f"from seed {first}", flush=True)
     with ProcessPoolExecutor(workers) as pool:
         running: set[Future[str | None]] = set()
-        while running or not count:
+        while True:
             while (len(running) < 2 * workers and time.monotonic() - began_s < seconds) or not count:
                 running.add(pool.submit(_failure_of, first + count))
                 count += 1
+            if not running:
+                break
             done, running = wait(running, return_when=FIRST_COMPLETED)
             for failure in [found for each in done if (found := each.result()) is not None]:
                 failed += 1
