@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -231,13 +232,13 @@ async def on_script(answers: list[Any], batches: int) -> tuple[list[int], list[S
     Returns the sequences of the batches as the broker saw them, and what became of each.
     """
     settled: list[SettledBatch] = []
-    script: dict[int, Any] = {
-        ApiKey.API_VERSIONS: offers({ApiKey.API_VERSIONS: 4, ApiKey.METADATA: 12, ApiKey.PRODUCE: 9, 22: 4}),
-        ApiKey.INIT_PRODUCER_ID: lambda request, version: InitProducerIdResponse(producer_id=7, producer_epoch=0),
-        ApiKey.PRODUCE: lambda request, version: answers.pop(0)(request) if answers else answered(request),
-    }
-    async with scripted_broker(script) as broker, Client(f"127.0.0.1:{broker.port}", limits=HASTY) as client:
-        script[ApiKey.METADATA] = lambda request, version: broker.metadata([1])
+    sequences: list[int] = []
+
+    def produced(request: Any, version: int) -> Any:
+        sequences.append(sequence(request))
+        return answers.pop(0)(request) if answers else answered(request)
+
+    async with script_of(produced) as client:
         producer = Producer(client, ProducerOptions(), settled=settled.append)
         await producer.start()
         for number in range(batches):
@@ -246,7 +247,20 @@ async def on_script(answers: list[Any], batches: int) -> tuple[list[int], list[S
                 await producer.send_full()
         await producer.flush()
         await producer.close()
-        return [sequence(request) for key, _, request in broker.asked if key == ApiKey.PRODUCE], settled
+        return sequences, settled
+
+
+@asynccontextmanager
+async def script_of(produced: Callable[[Any, int], Any]) -> AsyncIterator[Client]:
+    """Yield a client of a broker that answers Produces so."""
+    script: dict[int, Any] = {
+        ApiKey.API_VERSIONS: offers({ApiKey.API_VERSIONS: 4, ApiKey.METADATA: 12, ApiKey.PRODUCE: 9, 22: 4}),
+        ApiKey.INIT_PRODUCER_ID: lambda request, version: InitProducerIdResponse(producer_id=7, producer_epoch=0),
+        ApiKey.PRODUCE: produced,
+    }
+    async with scripted_broker(script) as broker, Client(f"127.0.0.1:{broker.port}", limits=HASTY) as client:
+        script[ApiKey.METADATA] = lambda request, version: broker.metadata([1])
+        yield client
 
 
 def test_nothing_overtakes_the_first_batch_of_a_partition() -> None:
@@ -265,6 +279,37 @@ def test_what_is_behind_a_batch_out_of_order_is_sent_again_behind_it() -> None:
     sequences, settled = asyncio.run(on_script([answered, out_of_order, out_of_order], 3))
     assert sequences == [0, 1, 2, 1, 2]
     assert [(each.token, each.error) for each in settled] == [(0, None), (1, None), (2, None)]
+
+
+def test_a_flush_waits_for_what_is_sent_again_one_after_the_other() -> None:
+    async def test() -> list[Any]:
+        again, settled = asyncio.Event(), list[SettledBatch]()
+        answers: list[Callable[[Any], ProduceResponse]] = [
+            answered,
+            lambda request: answered(request, error=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+            lambda request: answered(request, error=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        ]
+
+        def produced(request: Any, version: int) -> ProduceResponse:
+            if answers:
+                return answers.pop(0)(request)
+            again.set()
+            return answered(request)
+
+        async with script_of(produced) as client:
+            producer = Producer(client, ProducerOptions(), settled=settled.append)
+            await producer.start()
+            for number in range(3):
+                gather(producer, TopicPartition("words", 0), b"%d" % number, token=number)
+                await producer.send()
+            await again.wait()
+            assert not producer.is_idle
+            await producer.flush()
+            found = [each.token for each in settled]
+            await producer.close()
+            return found
+
+    assert asyncio.run(test()) == [0, 1, 2]
 
 
 def test_a_duplicate_has_been_stored_already() -> None:

@@ -270,7 +270,12 @@ class Producer:
     @property
     def is_idle(self) -> bool:
         """True where nothing is gathered, and nothing under way."""
-        return not (self._open or self._full or self._in_flight)
+        return not (self._open or self._full or self._is_unsettled)
+
+    @property
+    def _is_unsettled(self) -> bool:
+        """Whether something was sent that is not settled: it is under way, or is sent again one after the other."""
+        return bool(self._in_flight) or not self._may_send.is_set()
 
     async def send_full(self) -> None:
         """Send requests that are full, once there is room for them in flight; raises what the producer failed with."""
@@ -299,7 +304,7 @@ class Producer:
     async def flush(self) -> None:
         """Send all that is gathered, and wait until everything is settled; raises what the producer failed with."""
         await self.send()
-        while self._in_flight:
+        while self._is_unsettled:
             self._check()
             await self.moved()
         self._check()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ottla.base import Offset, TopicPartition
+from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import Client, ConsumerGroupMetadata, NewTopic, commit_offsets, create_topics
 from ottla.connect.tasks import Dial, RemotePort
 from ottla.spark.continuous.host import STOP, Host, HostSpec, Orders
@@ -86,14 +86,14 @@ def test_the_new_one_begins_behind_what_the_old_one_was_committing(tmp_path: Pat
             port, orders = HeardPort(), Orders()
             host = asyncio.create_task(Host(HostSpec("service", 0), port, orders).run())
             try:
-                for each in (order_of(plan, 1), {"order": "assign", "works": [list(WORK)]}):
+                for each in (order_of(plan, 1), {"order": "assign", "works": [list(WORK)], "number": 1}):
                     orders.put(each)
                 await until_async(lambda: port.of("running") == [("running", 1)])
                 gate.shut_for(int(ApiKey.TXN_OFFSET_COMMIT), WRITER)
                 await feed_into(client, IN, b"a", b"b")
                 await until_async(lambda: gate.waiting > 0)
                 orders.put({"order": "forget", "application": APPLICATION})
-                for each in (order_of(plan, 2), {"order": "assign", "works": [list(WORK)]}):
+                for each in (order_of(plan, 2), {"order": "assign", "works": [list(WORK)], "number": 2}):
                     orders.put(each)
                 for _ in range(50):  # more turns of the broker than a work's beginning takes
                     await client.metadata()
@@ -123,7 +123,7 @@ def test_one_that_comes_and_goes_and_comes_within_a_turn_of_its_host_runs(tmp_pa
         async with node_behind_a_gate(tmp_path) as (_, gate):
             client, plan = await prepared(gate)
             port, orders = HeardPort(), Orders()
-            assign = {"order": "assign", "works": [list(WORK)]}
+            assign = {"order": "assign", "works": [list(WORK)], "number": 1}
             for each in (
                 *(order_of(plan, 1), assign, {"order": "forget", "application": APPLICATION}),
                 *(order_of(plan, 2), assign),
@@ -158,14 +158,15 @@ class SaidJobs:
             if order["order"] == "stop":
                 self._ended.set()
 
+        self._ended = ended = threading.Event()
         port = RemotePort(dial, read_spec=HostSpec.of_message, on_order=heard)
         self.ports.append(port)
         port.note("ready", {"pid": os.getpid()})
-        self._ended.wait()
+        ended.wait()
         port.close()
         return None
 
-    def cancel(self, dial: Dial) -> None:
+    def cancel(self, dial: Dial | None = None) -> None:
         """End it."""
         self._ended.set()
 
@@ -187,9 +188,9 @@ def service() -> Iterator[tuple[HostService, SaidJobs]]:
     made.close()
 
 
-def told(jobs: SaidJobs, op: str, life: int, works: Iterable[StreamsWork] = (WORK,), **more: Any) -> None:
-    """Have the host say something about works."""
-    facts = {"works": [list(each) for each in works], "lives": {APPLICATION: life}, **more}
+def told(jobs: SaidJobs, op: str, life: int, *, given: int, **more: Any) -> None:
+    """Have the host say something about its work, as it was given by an order."""
+    facts = {"works": [list(WORK)], "given": [given], "lives": {APPLICATION: life}, **more}
     jobs.ports[0].note(op, facts)
 
 
@@ -205,12 +206,58 @@ def test_what_a_host_says_late_about_the_old_one_is_not_taken_for_the_new_one(
     hosts.add(plan, member)
     until(lambda: len(jobs.assigned()) == 2)
     old, new = jobs.lives()
-    told(jobs, "released", old)
-    told(jobs, "failed", old, application=APPLICATION, details="of the old one")
-    told(jobs, "running", new)
+    told(jobs, "released", old, given=1)
+    told(jobs, "failed", old, given=1, application=APPLICATION, details="of the old one")
+    told(jobs, "running", new, given=2)
     until(lambda: hosts.fate(APPLICATION).works[WORK].is_running)
     fate = hosts.fate(APPLICATION)
     assert not fate.is_parked and not fate.failures and len(jobs.assigned()) == 2
+
+
+def test_a_work_that_was_given_again_is_not_let_go_by_a_note_from_before(
+    service: tuple[HostService, SaidJobs],
+) -> None:
+    hosts, jobs = service
+    hosts.add(plan_of("127.0.0.1:1", "at_least_once"), ConsumerGroupMetadata(APPLICATION, "", -1))
+    until(lambda: len(jobs.assigned()) == 1)
+    [life] = jobs.lives()
+    told(jobs, "failed", life, given=1, application=APPLICATION, details="it failed, and then was told to let go")
+    until(lambda: hosts.fate(APPLICATION).is_parked and hosts.has_let_go(APPLICATION))
+    hosts.resume(APPLICATION)
+    until(lambda: len(jobs.assigned()) == 2)
+    told(jobs, "released", life, given=1)
+    told(jobs, "running", life, given=2)
+    until(lambda: hosts.fate(APPLICATION).works[WORK].is_running)
+    assert len(jobs.assigned()) == 2 and not hosts.has_let_go(APPLICATION)
+
+
+class Renewals:
+    """A driver's place in its group, which has as many generations as are asked for."""
+
+    def __init__(self, *answers: KafkaError | None) -> None:
+        self.generation, self._answers = 1, list(answers)
+
+    async def __call__(self) -> ConsumerGroupMetadata:
+        """Begin another, or raise what was given."""
+        if (error := self._answers.pop(0) if self._answers else None) is not None:
+            raise error
+        self.generation += 1
+        return ConsumerGroupMetadata(APPLICATION, "driver", self.generation)
+
+
+def test_what_a_lost_host_had_is_given_on_under_another_generation_of_the_driver(
+    service: tuple[HostService, SaidJobs], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.spark.continuous.fencing.BETWEEN_SECONDS", 0.0)
+    hosts, jobs = service
+    renew = Renewals(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group's coordinator is away"))
+    plan = plan_of("127.0.0.1:1", "at_least_once")
+    hosts.add(plan, ConsumerGroupMetadata(APPLICATION, "driver", 1), renew)
+    until(lambda: len(jobs.assigned()) == 1)
+    jobs.cancel()  # the line is cut: the host itself may live on
+    until(lambda: len(jobs.assigned()) == 2)
+    members = [each["member"] for each in jobs.orders if each["order"] == "application"]
+    assert members == [["driver", 1], ["driver", 2]] and renew.generation == 2
 
 
 def test_a_host_that_comes_back_hears_that_an_application_is_drained(service: tuple[HostService, SaidJobs]) -> None:

@@ -5,28 +5,33 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
-__all__ = ["CHANGELOG", "Feeder", "differences", "read_messages", "read_topic"]
+__all__ = ["CHANGELOG", "UNREAD", "Feeder", "differences", "feed_plainly", "inputs", "read_messages", "read_topic"]
 
 CHANGELOG = "app-counts-changelog"
+UNREAD = "lost"
 CHUNK = 20
 KEYS = 17
 PAUSE_S = 0.2
+BEGIN: dict[str, Any] = {"auto.offset.reset": "earliest"}
+"""Whose head was deleted is read from where it begins."""
 QUIET: dict[str, Any] = {"log_level": 0}
 
 
 class Feeder(threading.Thread):
     """Writes transactions of records into `in`, some of which it aborts, until it is told to stop."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, sent: int = 0) -> None:
+        """`sent` is how many chunks a feeder before has sent, so that no value comes twice."""
         super().__init__(daemon=True)
         self._servers = bootstrap
         self._over = threading.Event()
-        self._sent = 0
+        self.sent = sent
 
     def run(self) -> None:
         """Feed; after any error with a new producer. What became of a chunk then, the topic itself will tell."""
@@ -43,10 +48,10 @@ class Feeder(threading.Thread):
         producer.init_transactions(10)
         while not self._over.is_set():
             producer.begin_transaction()
-            self._sent += 1
-            aborted = self._sent % 7 == 0
+            self.sent += 1
+            aborted = self.sent % 7 == 0
             for n in range(CHUNK):
-                number = self._sent * CHUNK + n
+                number = self.sent * CHUNK + n
                 value = f"{'aborted' if aborted else 'id'}-{number}"
                 producer.produce("in", key=f"key-{number % KEYS}", value=value)
             (producer.abort_transaction if aborted else producer.commit_transaction)(10)
@@ -58,6 +63,16 @@ class Feeder(threading.Thread):
         self.join()
 
 
+def feed_plainly(bootstrap: str, word: str, counts: dict[int, int]) -> None:
+    """Write so many records into each partition of `in`, in no transaction; every value is another."""
+    producer = Producer({"bootstrap.servers": bootstrap, **QUIET})
+    for partition, count in counts.items():
+        for number in range(count):
+            value = f"{word}-{uuid.uuid4()}"
+            producer.produce("in", key=f"key-{partition}-{number % KEYS}", value=value, partition=partition)
+    assert producer.flush(30) == 0
+
+
 def read_topic(bootstrap: str, topic: str) -> list[tuple[str, bytes]]:
     """Return a topic's committed records as (key, value); each key's in their order."""
     return [((each.key() or b"").decode(), each.value() or b"") for each in read_messages(bootstrap, topic)]
@@ -66,7 +81,7 @@ def read_topic(bootstrap: str, topic: str) -> list[tuple[str, bytes]]:
 def read_messages(bootstrap: str, topic: str, *, timeout_s: float = 60.0) -> list[Message]:
     """Return a topic's committed records, each partition's in their order."""
     settings = {"bootstrap.servers": bootstrap, "group.id": str(uuid.uuid4()), "isolation.level": "read_committed"}
-    consumer = Consumer({**settings, "enable.auto.commit": False, "enable.partition.eof": True, **QUIET})
+    consumer = Consumer({**settings, "enable.auto.commit": False, "enable.partition.eof": True, **BEGIN, **QUIET})
     try:
         partitions = consumer.list_topics(topic, timeout_s).topics[topic].partitions
         consumer.assign([TopicPartition(topic, each, 0) for each in partitions])
@@ -86,9 +101,9 @@ def read_messages(bootstrap: str, topic: str, *, timeout_s: float = 60.0) -> lis
         consumer.close()
 
 
-def differences(bootstrap: str) -> tuple[int, list[str]]:
-    """Return how many records `in` has, and what is not as it has to be in the topics of results."""
-    given = [(key, value.decode()) for key, value in read_topic(bootstrap, "in")]
+def differences(bootstrap: str, before: Iterable[tuple[str, str]] = ()) -> tuple[int, list[str]]:
+    """Return how many records `in` has, and has had `before`, and what is not as it has to be in the topics of results."""
+    given = list(dict.fromkeys([*before, *inputs(bootstrap)]))  # no value is sent twice
     wrong = [f"{value} was aborted and is in the input" for _, value in given if value.startswith("aborted")]
     copied = Counter(value.decode() for _, value in read_topic(bootstrap, "copied"))
     wanted = Counter(value.upper() for _, value in given)
@@ -100,6 +115,15 @@ def differences(bootstrap: str) -> tuple[int, list[str]]:
     wrong += _wrong_counts("counted", counted, totals)
     wrong += _wrong_counts("the changelog", changes, totals) if changes else []
     return len(given), wrong
+
+
+def inputs(bootstrap: str) -> list[tuple[str, str]]:
+    """Return the keys and values that `in` has now, without those that were deleted before anybody read them.
+
+    A broker that is killed may show them again: where a log begins is written down once a minute, as in Kafka.
+    """
+    found = [(key, value.decode()) for key, value in read_topic(bootstrap, "in")]
+    return [each for each in found if not each[1].startswith(UNREAD)]
 
 
 def _wrong_counts(topic: str, found: list[tuple[str, int]], totals: Counter[str]) -> list[str]:

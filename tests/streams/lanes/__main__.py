@@ -1,6 +1,7 @@
 """`SECONDS=60 SEED=1 python -m tests.streams.lanes`: worlds of lanes, one after another, until the time is over.
 
-Without SECONDS the world of SEED alone; without SEED fresh ones. `MUTATIONS=1` looks for each fault that is put back.
+Without SECONDS the world of SEED alone; without SEED fresh ones. `MUTATIONS=1` looks for each fault that is put back. Each
+core has worlds of its own, or as many processes as WORKERS says.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 
 from tests.streams.lanes.mutations import MUTATIONS, WORLDS, found_in
 from tests.streams.lanes.world import run_world
@@ -23,30 +25,50 @@ def main() -> None:
         return
     seed, seconds = os.environ.get("SEED"), float(os.environ.get("SECONDS") or 0)
     first = int(seed) if seed else time.time_ns() // 1_000_000
+    workers = int(os.environ.get("WORKERS") or os.cpu_count() or 1) if seconds else 1
     began_s, count, failed = time.monotonic(), 0, 0
     print(f"from seed {first}", flush=True)
-    while not count or time.monotonic() - began_s < seconds:
-        try:
-            run_world(first + count)
-        except AssertionError as error:
-            failed += 1
-            print(f"FAILED: {error}\n  again: SEED={first + count} python -m tests.streams.lanes", flush=True)
-        count += 1
+    with ProcessPoolExecutor(workers) as pool:
+        running: set[Future[str | None]] = set()
+        while True:
+            while (len(running) < 2 * workers and time.monotonic() - began_s < seconds) or not count:
+                running.add(pool.submit(_failure_of, first + count))
+                count += 1
+            if not running:
+                break
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for failure in [found for each in done if (found := each.result()) is not None]:
+                failed += 1
+                print(f"FAILED: {failure}", flush=True)
     took_s = time.monotonic() - began_s
     print(f"{count} worlds in {took_s:.0f} s, {60 * count / took_s:.0f} a minute; {failed} failed")
     if failed:
         sys.exit(1)
 
 
+def _failure_of(seed: int) -> str | None:
+    """Run a world; returns what was wrong, and how to see it again."""
+    try:
+        run_world(seed)
+    except AssertionError as error:
+        return f"{error}\n  again: SEED={seed} python -m tests.streams.lanes"
+    return None
+
+
 def _mutations() -> None:
     missed = 0
-    for mutation in MUTATIONS.values():
-        found = found_in(mutation)
+    with ProcessPoolExecutor() as pool:
+        each_found = pool.map(_world_of, MUTATIONS)
+    for mutation, found in zip(MUTATIONS.values(), each_found, strict=True):
         missed += found is None
         what = f"not found in {WORLDS} worlds" if found is None else f"found in world {found[0]}"
         print(f"{mutation.name}: {what}: {mutation.sentence}", flush=True)
     if missed:
         sys.exit(1)
+
+
+def _world_of(name: str) -> tuple[int, str] | None:
+    return found_in(MUTATIONS[name])
 
 
 if __name__ == "__main__":

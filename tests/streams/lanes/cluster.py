@@ -53,9 +53,11 @@ from ottla.wire.messages.txn_offset_commit import (
 )
 from tests.streams.machine.cluster import Broker
 
-__all__ = ["COPIED", "COUNTED", "IN", "Door", "LaneCluster"]
+__all__ = ["CHANGELOG", "COPIED", "COUNTED", "IN", "Door", "LaneCluster"]
 
 IN, COPIED, COUNTED = "in", "copied", "counted"
+CHANGELOG = "counting-counts-changelog"
+_NOTHING = memoryview(b"")
 LOST = 0.01
 """The part of requests that is lost, and of answers."""
 SLOW = 0.02
@@ -73,6 +75,9 @@ class LaneCluster(Broker):
         """Each key's counts, in their order."""
         self.sure: dict[TopicPartition, dict[int, bytes]] = defaultdict(dict)
         """By offset, what is there to be read, and was never taken away."""
+        self._states: dict[bytes, int] = {}
+        self.set_back: set[bytes] = set()
+        """Keys whose counts a late write has set back."""
         self.sent: dict[bytes, bytes] = {}
         """Every value that was sent, with its key."""
         self.wrong: list[str] = []
@@ -80,6 +85,8 @@ class LaneCluster(Broker):
         """Whether requests are lost."""
         self.failing_restores = 0
         """How many of the next works are refused their offsets."""
+        self.latest_s = 0.0
+        """When the last answer arrives of what was asked so far."""
         self._open_results: dict[int, list[tuple[str, bytes, bytes]]] = defaultdict(list)
         self._news: list[asyncio.Future[None]] = []
         self._number = self._generations = 0
@@ -151,6 +158,8 @@ class LaneCluster(Broker):
         """See `Broker`."""
         before = self.logs[place].end
         answer = super().append(place, batch)
+        if not answer.error and place.topic == CHANGELOG and not self._exactly_once:
+            self._note_counts(batch)
         if not answer.error and self.logs[place].end > before and place.topic in (COPIED, COUNTED):
             found = [(place.topic, bytes(each.key or b""), bytes(each.value or b"")) for each in iter_records(batch)]
             header = read_batch_header(batch, 0)
@@ -160,6 +169,14 @@ class LaneCluster(Broker):
                 self._settle(found)
         self._tell_news()
         return answer
+
+    def _note_counts(self, batch: bytearray) -> None:
+        """Note keys whose state is set back by who has it no more: at least once nothing fences writes, as in Kafka."""
+        for each in iter_records(batch):
+            key, count = bytes(each.key or b""), int.from_bytes(each.value or b"", "big")
+            if count < self._states.get(key, 0):
+                self.set_back.add(key)
+            self._states[key] = count
 
     def _settle(self, results: Iterable[tuple[str, bytes, bytes]]) -> None:
         for topic, key, value in results:
@@ -179,21 +196,32 @@ class LaneCluster(Broker):
         if commit:
             self._settle(results)
             for group, offsets in held.items():
-                self.offsets.setdefault(group, {}).update(offsets)
+                before = dict(self.offsets.setdefault(group, {}))
+                self.offsets[group].update(offsets)
+                self._check_moved(group, before)
                 self._check(group, offsets)
         self._tell_news()
 
     def commit(self, message: Any) -> ErrorCode:
         """See `Broker`."""
+        before = dict(self.offsets.get(message.group_id, {}))
         code = super().commit(message)
         if code:
             return code
         if isinstance(message, OffsetCommitRequest):
+            self._check_moved(message.group_id, before)
             self._check(message.group_id, self.offsets[message.group_id])
         else:  # a transaction of a lane is of several groups
             _, offsets = self._pending.pop(message.producer_id)
             self._held[message.producer_id].setdefault(message.group_id, {}).update(offsets)
         return code
+
+    def _check_moved(self, group: str, before: Mapping[TopicPartition, tuple[int, str]]) -> None:
+        """Note offsets that a commit has moved back in one topic: nobody may who has given a work away."""
+        for place, (offset, words) in self.offsets[group].items():
+            old, old_words = before.get(place, (-1, ""))
+            if offset < old and note_of(words).topic_id == note_of(old_words).topic_id:
+                self.wrong.append(f"{group} has moved {place} back from {old} to {offset}")
 
     def _check(self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """Note records that lie before a committed offset, and of which nothing was sent."""
@@ -237,8 +265,19 @@ class LaneCluster(Broker):
         """Whether no transaction holds offsets of a group."""
         return not any(held.get(group) for held in self._held.values())
 
+    def time_out(self, group: str) -> None:
+        """Abort the transactions that hold offsets of a group, as their coordinator does with those that take too long."""
+        for name, each in list(self._transactions.items()):
+            if self._held.get(each.producer_id, {}).get(group):
+                self.take_over(name)
+
     def fetch(self, position: FetchPosition, isolation: Isolation) -> Fetched:
-        """See `Broker`."""
+        """See `Broker`; who polls at the end is answered without a search."""
+        place, log = position.partition, self.logs[position.partition]
+        end = log.stable if isolation is Isolation.READ_COMMITTED else log.end
+        if self.starts.get(place, 0) <= position.offset == end:
+            ends = Offset(log.end), Offset(log.stable), Offset(self.starts.get(place, 0))
+            return Fetched(place, position.offset, ErrorCode.NONE, *ends, (), _NOTHING, self.topics[place.topic][0])
         return replace(super().fetch(position, isolation), topic_id=self.topics[position.partition.topic][0])
 
     def listed(self, wanted: Mapping[TopicPartition, Millis]) -> dict[TopicPartition, ListedOffset]:
@@ -282,6 +321,7 @@ class Door:
         drawn = self._rng.random() if self._model.is_troubled else 1.0
         self._arrives_s = max(self._arrives_s + 1e-6, loop.time() + self._delay_s())
         back_s = self._delay_s()
+        self._model.latest_s = max(self._model.latest_s, self._arrives_s + back_s)
 
         def arrive() -> None:
             try:

@@ -27,8 +27,12 @@ from tests.streams.lanes.cluster import Door, LaneCluster
 __all__ = ["HOSTS", "Driver", "HostLife"]
 
 LOOK_SECONDS = 0.02
+TRANSACTION_SECONDS = 10.0
+"""After so long a transaction of which nobody knows any more is aborted."""
 
 HOSTS, SERVICE = 2, "service"
+SLOW = (0.03, 0.03, 0.2)
+"""The part of messages that takes long: each world has its own."""
 
 
 @dataclass
@@ -121,7 +125,9 @@ class Driver:
         self.ends: list[str] = []
         """What hosts have ended with."""
         self._fencing: set[int] = set()
-        self._lives = 0
+        self._lives = self._orders = 0
+        self._given: dict[StreamsWork, int] = {}
+        self._latest_s, self._slow = 0.0, rng.choice(SLOW)
         self._tasks: set[asyncio.Task[None]] = set()
         for number in range(HOSTS):
             self._start(number)
@@ -132,7 +138,7 @@ class Driver:
 
     def delay_s(self) -> float:
         """Return how long a message takes."""
-        is_slow = self.cluster.is_troubled and self._rng.random() < 0.03
+        is_slow = self.cluster.is_troubled and self._rng.random() < self._slow
         return self._rng.uniform(0.2, 3.0) if is_slow else self._rng.uniform(0.0001, 0.003)
 
     def answer_s(self) -> float:
@@ -142,7 +148,12 @@ class Driver:
 
     def at(self, when_s: float, call: Callable[[], None]) -> None:
         """Have something happen that no process does."""
+        self._latest_s = max(self._latest_s, when_s)
         self.loop.call_at(when_s, call, context=self._outside)
+
+    def under_way_s(self) -> float:
+        """Return how long it takes until everything has arrived that was sent."""
+        return max(0.0, max(self._latest_s, self.cluster.latest_s) - self.loop.time()) + LOOK_SECONDS
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something of the driver's beside the rest."""
@@ -166,7 +177,9 @@ class Driver:
             return
         found.is_beginning = True
         await asyncio.sleep(0.05 + self.delay_s())
-        await _until(lambda: self.cluster.is_stable(name))
+        until_s = self.loop.time() + TRANSACTION_SECONDS
+        await _until(lambda: self.cluster.is_stable(name) or self.loop.time() > until_s)
+        self.cluster.time_out(name)
         offsets, places = self.cluster.offsets.setdefault(name, {}), works_of(found.plan)
         for partition in range(len(places)):
             place = TopicPartition("in", partition)
@@ -185,9 +198,7 @@ class Driver:
         found.is_parked, found.is_beginning = True, True
         self.place()
         until_s = self.loop.time() + patience_s
-        await _until(
-            lambda: self.loop.time() >= until_s or all(each.application != name for each in self.places.owners)
-        )
+        await _until(lambda: self.loop.time() >= until_s or self.has_let_go(name))
         left = [each for each in self.places.owners if each.application == name]
         for host in self.hosts.values():
             if host.number in found.sent_to:
@@ -213,6 +224,10 @@ class Driver:
         found.member = self.cluster.rejoin(name)
         member = [found.member.member_id, found.member.generation]
         self._tell(found, {"order": "member", "application": name, "member": member})
+
+    def renew(self, name: str) -> None:
+        """Have another generation begin: at least once this fences a host that is gone."""
+        self.rejoin(name)
 
     def _tell(self, found: _Application, order: Mapping[str, Any]) -> None:
         for host in self.hosts.values():
@@ -243,7 +258,9 @@ class Driver:
                 told = {"order": "application", "name": name, "plan": plan, "life": found.life}
                 state = {"paused": found.is_paused, "draining": found.is_draining}
                 host.send({**told, **state, "member": [found.member.member_id, found.member.generation]})
-        host.send({"order": "assign", "works": [list(each) for each in works]})
+        self._orders += 1
+        self._given.update(dict.fromkeys(works, self._orders))
+        host.send({"order": "assign", "works": [list(each) for each in works], "number": self._orders})
 
     def move_something(self) -> None:
         """Measure other costs, so that a work is to move."""
@@ -257,6 +274,11 @@ class Driver:
         for lane in lanes:
             await asyncio.sleep(self.delay_s())
             self.cluster.take_over(transactional_id(SERVICE, number, lane))
+        owned = {work.application for work, owner in self.places.owners.items() if owner == number}
+        for name in owned & self.applications.keys() if not self._exactly_once else ():
+            await asyncio.sleep(self.delay_s())
+            if name in self.applications:
+                self.renew(name)
         await asyncio.sleep(self.delay_s())
         self._fencing.discard(number)
         self.places = self.places.fenced(number)
@@ -298,11 +320,19 @@ class Driver:
         elif op == "report":
             host.works = {StreamsWork(*each["work"]): facts["lives"][each["work"][0]] for each in facts["works"]}
         elif op == "released":
-            works = [StreamsWork(*each) for each in facts["works"]]
-            self.places = self.places.released(host.number, [each for each in works if self._is_of(each, facts)])
+            self.places = self.places.released(host.number, self._present(facts))
             self.place()
         elif op == "failed":
             self._failed(host, str(facts["application"]), facts)
+
+    def _present(self, facts: Mapping[str, Any]) -> list[StreamsWork]:
+        works = zip([StreamsWork(*each) for each in facts["works"]], facts["given"], strict=True)
+        same = [work for work, number in works if self.is_as_given(work, number)]
+        return [each for each in same if self._is_of(each, facts)]
+
+    def is_as_given(self, work: StreamsWork, number: int) -> bool:
+        """Whether a note is of the time since a work was given to a host last."""
+        return self._given.get(work) == number
 
     def _is_of(self, work: StreamsWork, facts: Mapping[str, Any]) -> bool:
         found = self.applications.get(work.application)
@@ -313,15 +343,23 @@ class Driver:
         if found is None or facts["lives"].get(name, found.life) != found.life:
             return
         found.is_parked = True
-        self.places = self.places.released(host.number, [StreamsWork(*each) for each in facts["works"]])
+        self.places = self.places.released(host.number, self._present(facts))
         self.place()
         self.at(self.loop.time() + 0.1, lambda: self._again(name, found))
 
     def _again(self, name: str, found: _Application) -> None:
         """Begin an application that has failed again, once all of its works are let go."""
-        if self.applications.get(name) is not found:
-            return
-        self.spawn(self._begin(name, found))
+        self.spawn(self._begin_again(name, found))
+
+    async def _begin_again(self, name: str, found: _Application) -> None:
+        if not found.is_beginning:
+            await _until(lambda: self.has_let_go(name))
+        if self.applications.get(name) is found:
+            await self._begin(name, found)
+
+    def has_let_go(self, name: str) -> bool:
+        """Whether no host has works of an application."""
+        return all(each.application != name for each in self.places.owners)
 
     async def close(self) -> None:
         """End everything at once."""

@@ -13,11 +13,12 @@ from ottla.spark.continuous import fetching, restoring
 from ottla.spark.continuous.lane import Lane
 from ottla.streams import StreamsWork
 from tests.sim.mutations import Mutation, Surgeon
+from tests.streams.lanes.driver import Driver
 from tests.streams.lanes.world import run_world
 
 __all__ = ["MUTATIONS", "WORLDS", "found_in"]
 
-WORLDS = 200
+WORLDS = 500
 """In so many worlds each is found."""
 FIRST = 1_000
 KIND = "lanes"
@@ -67,6 +68,18 @@ def _tells_of_failures_at_once(surgeon: Surgeon) -> None:
     surgeon.put(Lane, "_tell_failed", tell)
 
 
+def _fences_no_commits_at_least_once(surgeon: Surgeon) -> None:
+    surgeon.put(Driver, "renew", lambda self, name: None)
+
+
+def _takes_late_notes_for_new_ones(surgeon: Surgeon) -> None:
+    surgeon.put(Driver, "is_as_given", lambda self, work, number: True)
+
+
+def _begins_before_all_is_let_go(surgeon: Surgeon) -> None:
+    surgeon.put(Driver, "has_let_go", lambda self, name: True)
+
+
 def _knows_topics_by_name(surgeon: Surgeon) -> None:
     surgeon.put(fetching, "_of_another_topic", lambda stream, fetched: None)
     surgeon.put(restoring, "_check_same", lambda place, wanted, found: None)
@@ -92,6 +105,24 @@ MUTATIONS = {
             "works that have failed are told while a commit has their positions",
             KIND,
             _tells_of_failures_at_once,
+        ),
+        Mutation(
+            "unfenced-commits",
+            "at least once a host that is cut off and has not noticed moves offsets back",
+            KIND,
+            _fences_no_commits_at_least_once,
+        ),
+        Mutation(
+            "late-notes",
+            "that a work was let go is heard when it was given again, and another host has it, too",
+            KIND,
+            _takes_late_notes_for_new_ones,
+        ),
+        Mutation(
+            "early-beginnings",
+            "an application begins again, and chooses its offsets, while a host still commits for it",
+            KIND,
+            _begins_before_all_is_let_go,
         ),
         Mutation(
             "topics-by-name",

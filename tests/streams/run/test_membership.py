@@ -183,6 +183,22 @@ def test_a_driver_that_slept_joins_again_where_nobody_came(bootstrap: str, sleep
     first.leave()
 
 
+def test_who_commits_as_the_generation_before_moves_no_offset_back(
+    bootstrap: str, client: BlockingClient, topic: str
+) -> None:
+    first, place, group = driver(bootstrap, f"app-{topic}", "one"), TopicPartition(topic, 0), f"app-{topic}"
+    before = first.join()
+    now = asyncio.run(first.renew())
+    assert now is not None and now.member_id == before.member_id and now.generation > before.generation
+    assert first.member == now
+    client.commit_offsets(group, {place: Offset(7)}, member=now)
+    with pytest.raises(KafkaError) as refused:
+        client.commit_offsets(group, {place: Offset(3)}, member=before)
+    assert refused.value.code is ErrorCode.ILLEGAL_GENERATION
+    assert client.committed_offsets(group, [place])[place].offset == 7
+    first.leave()
+
+
 def test_many_drivers_live_on_one_loop_and_beat_through_one_client(
     bootstrap: str, client: BlockingClient, sleeping: asyncio.AbstractEventLoop
 ) -> None:

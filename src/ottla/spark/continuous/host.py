@@ -109,6 +109,8 @@ class Host:
         """Applications whose plan could not be read, and why."""
         self._lives: dict[str, int] = {}
         """Which of the applications of a name each is: one that is removed and added again is another."""
+        self._given: dict[StreamsWork, int] = {}
+        """By which of the driver's orders each work came here last: it may have come before, and been let go."""
         self._lanes: dict[tuple[Any, ...], Lane] = {}
         self._running: dict[asyncio.Task[None], Lane] = {}
         self._wake = asyncio.Event()
@@ -175,6 +177,7 @@ class Host:
                 if found is not None:
                     found.member = _member(order["application"], order["member"])
             case "assign":
+                self._given.update({StreamsWork(*each): order["number"] for each in order["works"]})
                 for lane, works in self._by_lane(order["works"]):
                     lane.assign(works)
             case "revoke":
@@ -275,18 +278,22 @@ class Host:
 
     def on_running(self, work: StreamsWork) -> None:
         """See `LaneListener`."""
-        self._note("running", works=[list(work)], lives=self._lives_of([work]))
+        self._note("running", lives=self._lives_of([work]), **self._told_of([work]))
 
     def on_released(self, works: Iterable[StreamsWork]) -> None:
         """See `LaneListener`."""
         told = list(works)
-        self._note("released", works=[list(each) for each in told], lives=self._lives_of(told))
+        self._note("released", lives=self._lives_of(told), **self._told_of(told))
 
     def on_failed(self, application: str, works: Iterable[StreamsWork], details: str) -> None:
         """See `LaneListener`."""
         lives = {application: self._lives[application]} if application in self._lives else {}
-        told = [list(each) for each in works]
-        self._note("failed", application=application, works=told, details=details, lives=lives)
+        self._note("failed", application=application, details=details, lives=lives, **self._told_of(works))
+
+    def _told_of(self, works: Iterable[StreamsWork]) -> dict[str, list[Any]]:
+        """Return works for a note, with the orders by which they came: a note may be late, and they given again."""
+        told = list(works)
+        return {"works": [list(each) for each in told], "given": [self._given.get(each, 0) for each in told]}
 
     def _lives_of(self, works: Iterable[StreamsWork]) -> dict[str, int]:
         """Return which applications works are of, so that nobody takes them for those of another of the same name."""

@@ -23,10 +23,18 @@ from ottla.client import (
     Isolation,
     Limits,
     TransactionalProducer,
-    commit_offsets,
 )
 from ottla.spark.continuous.arrivals import Queue
-from ottla.spark.continuous.beside import OUTSIDE, Doors, FencedError, LaneListener, OnHost, transactional_id
+from ottla.spark.continuous.beside import (
+    OUTSIDE,
+    STALE,
+    Doors,
+    FencedError,
+    LaneListener,
+    OnHost,
+    store_offsets,
+    transactional_id,
+)
 from ottla.spark.continuous.fetching import Fetching
 from ottla.spark.continuous.meters import LaneMeters
 from ottla.spark.continuous.plan import ApplicationPlan
@@ -60,7 +68,6 @@ FENCED = frozenset(
         ErrorCode.FENCED_INSTANCE_ID,
     }
 )
-STALE = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS})
 
 
 class Lane:
@@ -534,7 +541,7 @@ class Lane:
         if self._transaction is not None:
             await self._transaction.commit_offsets(offsets, found.member, words=words)
         else:
-            await commit_offsets(self._writing, application, offsets, metadata=words, member=found.member)
+            await store_offsets(self._writing, found, offsets, words)
 
     def _done(self, positions: Mapping[str, Mapping[TopicPartition, int]]) -> None:
         for work in self.works.values():

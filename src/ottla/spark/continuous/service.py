@@ -18,11 +18,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ottla.background import awaited, keep_running, supervise, supervise_thread
-from ottla.base import ErrorCode, KafkaError, OttlaError, TopicPartition
+from ottla.base import OttlaError, TopicPartition
 from ottla.client import Client, ConsumerGroupMetadata, init_producer_id
 from ottla.security.ephemeral import EphemeralKey, may_encrypt
 from ottla.spark.connect.cluster import BIND, HOST, address_settings
 from ottla.spark.connect.control import Attempt, ControlServer
+from ottla.spark.continuous.fencing import Renew, fence_all
 from ottla.spark.continuous.host import HostSpec
 from ottla.spark.continuous.jobs import HostJobs
 from ottla.spark.continuous.lane import transactional_id
@@ -46,8 +47,6 @@ CALL_SECONDS_MAX = 60.0
 FENCE_SECONDS_MAX = 90.0
 PAUSE_SECONDS_MAX = 5.0
 """How long hosts that are busy may take to hear of a pause; they hear of it later all the same."""
-NOT_ALLOWED = frozenset({ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.SASL_AUTHENTICATION_FAILED})
-"""What a principal is answered that may not use a transactional id any more."""
 WELL_SECONDS = 30.0
 """A host that ran for so long was well: its failures count anew."""
 
@@ -106,6 +105,7 @@ class _Application:
     data: bytes
     member: ConsumerGroupMetadata | None
     """The driver's place in the group; None while it has not joined, and nothing is committed."""
+    renew: Renew | None = None
     fate: Fate = field(default_factory=Fate)
     life: int = 0
     """Which of the applications that this service has had is meant: hosts may still tell of an earlier one of the name."""
@@ -151,7 +151,9 @@ class HostService:
         self._lanes: set[tuple[Any, ...]] = set()
         """Lanes whose transactional ids are this life's: nobody of an earlier one commits by them any more."""
         self._is_closing = False
-        self._lives = 0
+        self._lives = self._orders = 0
+        self._given: dict[StreamsWork, int] = {}
+        """By which order each work was given to a host last."""
         self.windows = Windows()
         """What hosts have measured lately."""
 
@@ -184,17 +186,18 @@ class HostService:
         )
         self._run(self._open(masters))
 
-    def add(self, plan: ApplicationPlan, member: ConsumerGroupMetadata | None) -> None:
+    def add(self, plan: ApplicationPlan, member: ConsumerGroupMetadata | None, renew: Renew | None = None) -> None:
         """Have an application's works run; without a member they commit when there is one.
 
-        Raises TypeError for a function that cannot be sent to the hosts.
+        `renew` has the driver be another generation's member, where a host is lost that commits as this one's. Raises
+        TypeError for a function that cannot be sent to the hosts.
         """
         try:
             data = pickled(plan)
         except Exception as error:  # pickle raises whatever an object's own methods raise
             words = f"{plan.application_id}: a function or serde cannot be sent to Spark's workers: {error}"
             raise TypeError(words) from error
-        self._run(self._add(_Application(plan, data, member)))
+        self._run(self._add(_Application(plan, data, member, renew)))
 
     def resume(self, application: str) -> None:
         """Have the works of an application that was parked run again."""
@@ -215,6 +218,10 @@ class HostService:
     def remove(self, application: str, patience_s: float = STOP_SECONDS) -> bool:
         """Have an application's works commit and end; returns whether all did in time."""
         return self._run(self._remove(application, patience_s), patience_s + CALL_SECONDS_MAX)
+
+    def has_let_go(self, application: str) -> bool:
+        """Whether no host has works of an application any more that it may still commit for."""
+        return all(each.application != application for each in self._places.owners)
 
     def fate(self, application: str) -> Fate:
         """Return how an application stands; the value changes as that does, and is empty for one that is not there."""
@@ -311,11 +318,7 @@ class HostService:
         application.fate.is_parked = True
         self._place()
         until_s = time.monotonic() + patience_s
-
-        def has_left() -> bool:
-            return all(each.application != name for each in self._places.owners)
-
-        while not has_left() and time.monotonic() < until_s:  # noqa: ASYNC110  (hosts say it one by one)
+        while not self.has_let_go(name) and time.monotonic() < until_s:  # noqa: ASYNC110  (hosts say it one by one)
             await asyncio.sleep(LOOK_SECONDS / 20)
         left = [each for each in self._places.owners if each.application == name]
         for host in self._hosts:
@@ -383,26 +386,22 @@ class HostService:
 
     def _assign(self, host: _Host, works: Sequence[StreamsWork]) -> None:
         self._teach(host, works)
+        self._orders += 1
         for work in works:
+            self._given[work] = self._orders
             self._applications[work.application].fate.works[work] = WorkFacts(host.number)
-        host.send({"order": "assign", "works": [list(each) for each in works]})
+        host.send({"order": "assign", "works": [list(each) for each in works], "number": self._orders})
 
     async def _fence(self, number: int) -> None:
         """Make sure that a host that is gone commits nothing more, and give its works to others."""
-        lanes = {each.plan.lane: each.plan for each in self._applications.values() if each.plan.exactly_once}
-        while lanes and not self._is_closing:
-            for lane, plan in list(lanes.items()):
-                try:
-                    await self._take_over(plan, number)
-                    del lanes[lane]
-                except KafkaError as error:
-                    if error.code in NOT_ALLOWED:
-                        del lanes[lane]  # who may not use the id now could not commit by it either
-                    log.warning("host %d of %s cannot be fenced yet: %s", number, self.name, error)
-                except OSError as error:
-                    log.warning("host %d of %s cannot be fenced yet: %s", number, self.name, error)
-            if lanes:
-                await asyncio.sleep(LOOK_SECONDS)
+        names = {work.application for work, owner in self._places.owners.items() if owner == number}
+        fences: dict[Any, Callable[[], Coroutine[Any, Any, None]]] = {}
+        for name, each in self._applications.items():
+            if each.plan.exactly_once:
+                fences[each.plan.lane] = partial(self._take_over, each.plan, number)
+            elif name in names:
+                fences[name] = partial(self._renew, each)
+        await fence_all(fences, f"host {number} of {self.name}", lambda: self._is_closing)
         self._fencing.pop(number, None)
         self._places = self._places.fenced(number)
         self._place()
@@ -422,6 +421,12 @@ class HostService:
         name = transactional_id(self.name, number, plan.lane)
         client = self._client(plan.bootstrap, plan.security)
         await init_producer_id(client, name, timeout_ms=plan.transaction_timeout_ms)
+
+    async def _renew(self, application: _Application) -> None:
+        """Have nobody commit any more as the driver's member that hosts have been told of, and tell those that live."""
+        is_here = self._applications.get(application.plan.application_id) is application
+        if is_here and application.renew is not None and (member := await application.renew()) is not None:
+            await self._set_member(member)
 
     def _client(self, bootstrap: str, security: tuple[tuple[str, str], ...]) -> Client:
         key = (bootstrap, security)
@@ -480,7 +485,7 @@ class HostService:
                 self._place()
             case "failed":
                 if self._is_present(str(message["application"]), message):
-                    self._failed(host, str(message["application"]), _works(message), str(message["details"]))
+                    self._failed(host, str(message["application"]), self._present(message), str(message["details"]))
             case "paused":
                 if (application := self._applications.get(str(message["application"]))) is not None:
                     self._heard(application, host.number)
@@ -488,8 +493,13 @@ class HostService:
                 self._reported(host, message)
 
     def _present(self, message: Mapping[str, Any]) -> list[StreamsWork]:
-        """Return the works of a note, without those of applications that were removed before it came."""
-        return [each for each in _works(message) if self._is_present(each.application, message)]
+        """Return the works of a note, without those of applications that were removed before it came.
+
+        What a host has let go, and was given again before the note came, it has.
+        """
+        found = zip(_works(message), message["given"], strict=True)
+        same = [work for work, number in found if number == self._given.get(work)]
+        return [each for each in same if self._is_present(each.application, message)]
 
     def _is_present(self, name: str, message: Mapping[str, Any]) -> bool:
         """Whether a note is of the application that has a name now; where there is none, its hosts may let works go."""

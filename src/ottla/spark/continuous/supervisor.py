@@ -12,6 +12,7 @@ from typing import Any
 
 from ottla.base import Offset, OttlaError, TopicPartition
 from ottla.client import ConsumerGroupMetadata
+from ottla.spark.continuous.fencing import Renew
 from ottla.spark.continuous.metrics import Metric, ShownWork, streams_metrics
 from ottla.spark.continuous.plan import ApplicationPlan, GroupPlan, works_of
 from ottla.spark.continuous.service import HostFacts, HostService, WorkFacts
@@ -106,15 +107,17 @@ class ContinuousSupervisor:
         settings: StreamsSettings,
         *,
         member: Callable[[], ConsumerGroupMetadata | None],
+        renew: Renew | None = None,
         begin: Callable[[], None] = lambda: None,
         on_error: ErrorHandler | None = None,
     ) -> None:
         """`begin` is done again before works are started again after a failure: it looks after offsets.
 
-        `member` is None while the driver has not joined its group: then works run and commit nothing.
+        `renew` is what `HostService.add` takes; `member` is None while the driver has not joined its group: then works run
+        and commit nothing.
         """
         self._plan, self._service, self._machine = plan, service, machine
-        self._member, self._begin, self._on_error = member, begin, on_error
+        self._member, self._renew, self._begin, self._on_error = member, renew, begin, on_error
         self._told: ConsumerGroupMetadata | None = None
         """The member that hosts know."""
         self._restarts = Restarts(
@@ -151,7 +154,7 @@ class ContinuousSupervisor:
         """Do what is due; returns false when the application has failed and its works are stopped."""
         if not self._is_added:
             self._told = self._member()
-            self._service.add(self._plan, self._told)
+            self._service.add(self._plan, self._told, self._renew)
             self._is_added = True
             if self._is_paused:
                 self._service.pause(self._plan.application_id, paused=True)
@@ -165,8 +168,9 @@ class ContinuousSupervisor:
             self._failed(failure_of(found[0]), now_s)
             if self.failed is not None:
                 return False
-        if self._start_at_s is not None and now_s >= self._start_at_s:
-            self._restart(now_s)
+        has_let_go = self._service.has_let_go(self._plan.application_id)
+        if self._start_at_s is not None and now_s >= self._start_at_s and has_let_go:
+            self._restart(now_s)  # not sooner: hosts that still commit would do so over the offsets that it chooses
         works = fate.works
         is_running = all(name in works and works[name].is_running for name in works_of(self._plan))
         if is_running and not fate.is_parked:

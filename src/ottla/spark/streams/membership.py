@@ -90,6 +90,8 @@ class Membership:
         self._joining: Future[None] | None = None
         self._beating: asyncio.Task[None] | None = None
         self._own: Client | None = None
+        self._turn = asyncio.Lock()
+        """Held by whoever joins again, since heartbeats and `renew` may both."""
 
     @property
     def member(self) -> ConsumerGroupMetadata:
@@ -138,6 +140,16 @@ class Membership:
         """Begin to join, and return at once: `known` or `lost` say later what came of it."""
         assert self._loop is not None and self._joining is None, "it lives on a loop that others share"
         self._joining = asyncio.run_coroutine_threadsafe(self._join_later(), self._loop)
+
+    async def renew(self) -> ConsumerGroupMetadata | None:
+        """Have another generation of this driver begin, and return it: coordinators refuse who commits as the one before.
+
+        None where another driver has taken over, which is as good. For any event loop; raises KafkaError.
+        """
+        loop = self._loop
+        if loop is None or loop.is_closed():
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"the driver of {self._application} has left its group")
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._renew(), loop))
 
     def leave(self) -> None:
         """Leave the group, so that the next driver need not wait; does nothing where it never joined."""
@@ -262,7 +274,19 @@ class Membership:
                 log.exception("driver of %s could not say that it lives, and tries again", self._application)
                 count_failure("Streams drivers")
 
+    async def _renew(self) -> ConsumerGroupMetadata | None:
+        if self._lost is None and self._member is not None and self._identity is not None:
+            async with self._turn:
+                self._member.request_rejoin("a host that commits as this member is lost")
+                await self._rejoin()
+        return self._identity if self._lost is None else None
+
     async def _beat_once(self) -> None:
+        async with self._turn:
+            await self._rejoin()
+
+    async def _rejoin(self) -> None:
+        """Say that this driver lives, and join again where it has to."""
         member = self._member
         assert member is not None
         if not member.rejoins:

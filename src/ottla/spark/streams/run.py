@@ -417,6 +417,7 @@ class StreamsApplication:
             self._machine,
             settings,
             member=lambda: membership.known,
+            renew=membership.renew,
             begin=lambda: log.debug("prepared again: %s", begin(lambda plan: None).cluster_id),
             on_error=self._on_error,
         )
