@@ -25,6 +25,7 @@ from ottla.log.disk import (
     parent,
     replace_file,
 )
+from ottla.log.examination import Doubt, Examined, examine
 from ottla.log.flush_mark import flushed_end
 from ottla.log.installation import Installation, install
 from ottla.log.log import Log
@@ -55,9 +56,11 @@ __all__ = [
     "CleaningPlan",
     "CleaningResult",
     "Disk",
+    "Doubt",
     "Entry",
     "EpochEnd",
     "EpochStart",
+    "Examined",
     "File",
     "FileLock",
     "FoundLog",
@@ -78,6 +81,7 @@ __all__ = [
     "clean",
     "cleanable",
     "delete_folder",
+    "examine",
     "files_open_max",
     "flushed_end",
     "install",

@@ -17,7 +17,6 @@ from struct import Struct
 from typing import Final
 
 from ottla.base import CorruptionError, Millis, NoSpaceError, StorageError
-from ottla.log.batch_headers import headers_between
 from ottla.log.derived_sums import DerivedSums, FileSum, sum_of
 from ottla.log.disk import Disk, join
 from ottla.log.names import SNAPSHOT, base_offset_of, file_name
@@ -27,7 +26,7 @@ from ottla.log.segment import Segment
 from ottla.log.types import AbortedTransaction
 from ottla.wire import BatchHeader, Buffer, ControlType, control_type, iter_batch_records
 
-__all__ = ["ProducerState", "read_end_marker"]
+__all__ = ["ProducerState", "read_end_marker", "replay"]
 
 AT_ONCE_MAX = 2_000
 """Producers of which a snapshot is written at once; each takes 2 µs (measured)."""
@@ -81,6 +80,18 @@ class ProducerState:
         A snapshot holds a producer's last batch only; of what is replayed the last five are known, so that requests which
         were in flight when the process died are recognised when they are sent again. Changes nothing; raises StorageError.
         """
+        producers = self.restored(start, end, now_ms, newest=newest)
+        for segment in segments:
+            if producers.end_offset < end and segment.size:
+                _replay_segment(segment, producers, end)
+        producers.end_offset = end
+        return producers
+
+    def restored(self, start: int, end: int, now_ms: Millis, *, newest: int | None = None) -> Producers:
+        """Return the producers of the newest good snapshot from `start` to `end`, which tells its offset.
+
+        None, at `start`, where there is no such snapshot. Raises StorageError.
+        """
         producers = Producers(self.producers.name, self.producers.expiration_ms)
         producers.clear(min(start, end))
         for offset in reversed(self.offsets):
@@ -92,10 +103,6 @@ class ProducerState:
                 producers, data, self._path(offset), offset, now_ms
             ):
                 break
-        for segment in segments:
-            if producers.end_offset < end and segment.size:
-                _replay_segment(segment, producers, end)
-        producers.end_offset = end
         return producers
 
     def adopt(self, producers: Producers, start: int, end: int) -> None:
@@ -105,23 +112,9 @@ class ProducerState:
             self._thaw([each for each in self._frozen if start <= each[0] <= end])
             self._drop([each for each in self.offsets if not start <= each <= end])
 
-    def aborted_in(self, before: list[Segment], segment: Segment) -> list[AbortedTransaction]:
-        """Return the transactions that ended in a segment by being aborted, as it and those before it tell.
-
-        Reads headers, and the markers; raises CorruptionError, StorageError.
-        """
-        start = before[0].base_offset if before else segment.base_offset
-        producers = self.read(before, start, segment.base_offset, Millis(0))  # at that time none had expired
-        aborted: list[AbortedTransaction] = []
-        for header, position in headers_between(segment.file, 0, segment.size):
-            if header.producer_id >= 0:
-                batch = segment.file.pread(position, header.size) if header.is_control else b""
-                aborted += _replay(producers, header, batch)
-        return aborted
-
     def replay(self, header: BatchHeader, batch: Buffer) -> list[AbortedTransaction]:
         """Take in a batch that the log holds already (its bytes only matter for control records); return what it aborted."""
-        return _replay(self.producers, header, batch)
+        return replay(self.producers, header, batch)
 
     def snapshot(self, offset: int) -> None:
         """Write a snapshot at an offset, which is where the producers have come to; raises StorageError."""
@@ -244,10 +237,11 @@ def _replay_segment(segment: Segment, producers: Producers, end: int) -> None:
         if header.base_offset >= end:
             return
         if header.base_offset >= producers.end_offset:
-            _replay(producers, header, segment.file.pread(position, header.size) if header.is_control else b"")
+            replay(producers, header, segment.file.pread(position, header.size) if header.is_control else b"")
 
 
-def _replay(producers: Producers, header: BatchHeader, batch: Buffer) -> list[AbortedTransaction]:
+def replay(producers: Producers, header: BatchHeader, batch: Buffer) -> list[AbortedTransaction]:
+    """Take in a batch that a log holds already (its bytes only matter for control records); return what it aborted."""
     producers.end_offset = header.next_offset
     if header.producer_id < 0:
         return []

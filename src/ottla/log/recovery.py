@@ -175,7 +175,9 @@ class _Recovery:
             if torn:
                 break
         producers.finish(end)
-        return RecoveryReport(Offset(end), done, cut, tuple(kept), tuple(notes), epochs.starts)
+        return RecoveryReport(
+            Offset(end), done, cut, tuple(kept), tuple(notes), epochs.starts, segments[first].base_offset
+        )
 
     def _forget_sums(self, sums: DerivedSums, scanned: list[Segment]) -> None:
         """Let nothing be said of what is built again; before it is, so that a kill leaves no sum of another file."""

@@ -109,6 +109,8 @@ def load(
     segments = load_segments(disk, folder, entries, log_start_offset, now_ms)
     for segment in segments:
         _check_index_files(segment, entries)
+        if recovered is not None and segment.base_offset >= recovered.scanned_from:
+            segment.vouch()
         known = sums.segments.get(segment.base_offset)
         if known is not None and known.size == segment.size and not segment.trust(known) and recovered is None:
             raise CorruptionError(f"{segment.offset_index.path} or its .timeindex is not as long as it was")
@@ -126,9 +128,11 @@ def load(
         end = start
         room = config.segment_bytes if config.preallocate else 0
         segments = [Segment.create(disk, folder, start, now_ms, preallocate=room)]
-    had_snapshots = bool(state.offsets) or (sums.is_there and bool(segments[0].size))
+    has_producers = bool(state.offsets) or bool(
+        segments[0].size
+    )  # a clean end leaves a snapshot; without one all is read
     state.keep_only([each.base_offset for each in segments])
-    if had_snapshots:
+    if has_producers:
         newest = (
             max((each.base_offset for each in segments if each.size), default=None) if recovered is not None else None
         )

@@ -95,8 +95,10 @@ def produce(context: RequestContext[ProduceParts], request: Produce) -> Answer:
 
 
 def _produce_any(context: RequestContext[ProduceParts], request: Produce, known: _Known) -> Answer:
-    if (context.services.partitions.any_recompresses or _has_long_batches(request)) and _to_check(context, request):
-        return _produce_checked(context, request, known)
+    if context.services.partitions.any_recompresses or _has_long_batches(request):
+        elsewhere = _to_check(context, request)
+        if elsewhere:
+            return _produce_checked(context, request, known, elsewhere)
     if _is_long(request):
         return _produce_in_slices(context, request, known)
     return _produce(context, request, known)
@@ -360,11 +362,13 @@ def _has_other_codec(partition: LocalPartition, records: memoryview) -> bool:
     )
 
 
-async def _produce_checked(context: RequestContext[ProduceParts], request: Produce, known: _Known) -> Reply:
+async def _produce_checked(
+    context: RequestContext[ProduceParts], request: Produce, known: _Known, elsewhere: list[_Elsewhere]
+) -> Reply:
     """Have the worker process walk or recompress what is to be, then append what is sound."""
     services = context.services
     checked: dict[int, KafkaError | None] = {}
-    for data, codec, level, rules, log_name in _to_check(context, request):
+    for data, codec, level, rules, log_name in elsewhere:
         assert data.records is not None
         now_ms = services.clock.now_ms()
         try:
