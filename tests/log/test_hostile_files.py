@@ -386,7 +386,9 @@ def test_nothing_is_read_of_the_files_of_sealed_segments_at_a_clean_start(
     assert all(each.startswith(newest) for each in read), read
 
 
-@pytest.mark.parametrize("how", ["missing", "short by its last entry", "doubled", "of the segment before", "none but one"])
+@pytest.mark.parametrize(
+    "how", ["missing", "short by its last entry", "doubled", "of the segment before", "none but one"]
+)
 @pytest.mark.parametrize("sums", ["none", "of an earlier Ottla"])
 def test_a_log_of_another_one_never_shows_aborted_records_whatever_its_transaction_indexes_say(
     folders: dict[str, Path], tmp_path: Path, how: str, sums: str

@@ -25,13 +25,13 @@ from ottla.log.disk import (
     parent,
     replace_file,
 )
-from ottla.log.examination import Doubt, Examined, examine
 from ottla.log.flush_mark import flushed_end
 from ottla.log.installation import Installation, install
 from ottla.log.log import Log
 from ottla.log.log_dir import FoundLog, LogDir, LogDirLockedError, delete_folder, is_log_dir, partition_folders
 from ottla.log.names import is_stray_folder
 from ottla.log.os_disk import OsDisk, files_open_max
+from ottla.log.producer_state import Doubt, Examined, examine
 from ottla.log.properties import MetaProperties, read_meta
 from ottla.log.recovery import recover
 from ottla.log.types import (

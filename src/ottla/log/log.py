@@ -26,12 +26,11 @@ from ottla.log.admission import (
 from ottla.log.config import LogConfig
 from ottla.log.disk import Disk, File, parent
 from ottla.log.durability import Durability
-from ottla.log.examination import Doubt, Examined
 from ottla.log.identity import Identities
 from ottla.log.index import TIME_ENTRY
 from ottla.log.leader_epochs import LeaderEpochs
 from ottla.log.lookup import offset_of_max_timestamp, offset_of_time
-from ottla.log.producer_state import ProducerState
+from ottla.log.producer_state import Doubt, Examined, ProducerState
 from ottla.log.producers import BatchMark, ProducerAppend, Producers
 from ottla.log.recovery import Progress
 from ottla.log.refusals import not_next, out_of_range, start_beyond_end, too_large

@@ -6,6 +6,11 @@ that reads back and replays the batches after it. A batch can be replayed withou
 Of many producers a snapshot is not written where a segment begins, which would hold the event loop: they are frozen there,
 and the next flush, which may run on a thread, writes them. A process that ends before leaves more to replay. Until it is
 written no older snapshot goes, so that there always is one to begin from.
+
+A `.txnindex` that is missing, or shorter, looks like one of a segment in which fewer transactions were aborted; without the
+sum of what was written (`derived_sums.py`), as in a log that Apache Kafka wrote, nothing tells them apart. So the segment's
+headers and markers are read once (`examine`), from the producers' newest snapshot on. That is Python work and may be long:
+whoever has an event loop sends it to a worker process, and it changes no file.
 """
 
 from __future__ import annotations
@@ -14,9 +19,10 @@ from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.base import CorruptionError, Millis, NoSpaceError, StorageError
+from ottla.log.batch_headers import headers_between
 from ottla.log.derived_sums import DerivedSums, FileSum, sum_of
 from ottla.log.disk import Disk, join
 from ottla.log.names import SNAPSHOT, base_offset_of, file_name
@@ -26,7 +32,7 @@ from ottla.log.segment import Segment
 from ottla.log.types import AbortedTransaction
 from ottla.wire import BatchHeader, Buffer, ControlType, control_type, iter_batch_records
 
-__all__ = ["ProducerState", "read_end_marker", "replay"]
+__all__ = ["NOTHING_OPEN", "Doubt", "Examined", "ExaminedSegment", "ProducerState", "examine", "read_end_marker"]
 
 AT_ONCE_MAX = 2_000
 """Producers of which a snapshot is written at once; each takes 2 µs (measured)."""
@@ -114,7 +120,7 @@ class ProducerState:
 
     def replay(self, header: BatchHeader, batch: Buffer) -> list[AbortedTransaction]:
         """Take in a batch that the log holds already (its bytes only matter for control records); return what it aborted."""
-        return replay(self.producers, header, batch)
+        return _replay(self.producers, header, batch)
 
     def snapshot(self, offset: int) -> None:
         """Write a snapshot at an offset, which is where the producers have come to; raises StorageError."""
@@ -237,11 +243,10 @@ def _replay_segment(segment: Segment, producers: Producers, end: int) -> None:
         if header.base_offset >= end:
             return
         if header.base_offset >= producers.end_offset:
-            replay(producers, header, segment.file.pread(position, header.size) if header.is_control else b"")
+            _replay(producers, header, segment.file.pread(position, header.size) if header.is_control else b"")
 
 
-def replay(producers: Producers, header: BatchHeader, batch: Buffer) -> list[AbortedTransaction]:
-    """Take in a batch that a log holds already (its bytes only matter for control records); return what it aborted."""
+def _replay(producers: Producers, header: BatchHeader, batch: Buffer) -> list[AbortedTransaction]:
     producers.end_offset = header.next_offset
     if header.producer_id < 0:
         return []
@@ -271,3 +276,77 @@ def read_end_marker(header: BatchHeader, batch: Buffer) -> EndMarker | None:
             return EndMarker(kind == ControlType.COMMIT, coordinator_epoch)
         return None
     return None
+
+
+# -- aborted transactions that no file tells of
+
+NOTHING_OPEN = (1 << 63) - 1
+"""Where the oldest open transaction begins, where there is none."""
+
+
+class Doubt(NamedTuple):
+    """What `examine` has to look into; holds as long as the log is not truncated (`cuts`)."""
+
+    folder: str
+    sources: tuple[tuple[int, str, int], ...]
+    """Base offset, path and bytes of every segment, in order."""
+    wanted: int
+    """The base offset of the first one that is asked for."""
+    upper_bound: int
+    """Transactions that begin from here on do not matter."""
+    snapshot_sums: tuple[tuple[int, FileSum], ...]
+    cuts: int
+
+
+class ExaminedSegment(NamedTuple):
+    """What one segment says, as far as it had been written."""
+
+    base_offset: int
+    end_offset: int
+    size: int
+    aborted: tuple[AbortedTransaction, ...]
+    open_from: int
+    """Where the oldest transaction begins that is open at its end, or NOTHING_OPEN."""
+
+
+class Examined(NamedTuple):
+    """What came of a doubt."""
+
+    cuts: int
+    segments: tuple[ExaminedSegment, ...]
+
+
+def examine(disk: Disk, doubt: Doubt) -> Examined:
+    """Read what segments say from the wanted one on, until nothing is open that matters.
+
+    Raises CorruptionError, StorageError.
+    Where older segments have to be read since there is no snapshot, what they say is returned too, and all later ones are
+    read, so that nobody reads them again.
+    """
+    state = ProducerState(disk, doubt.folder, 0)
+    state.sums = dict(doubt.snapshot_sums)
+    first = doubt.sources[0][0]
+    producers = state.restored(first, doubt.wanted, Millis(0))  # at that time none had expired
+    start = producers.end_offset
+    found: list[ExaminedSegment] = []
+    bases = [base for base, _, _ in doubt.sources]
+    for at, (base, path, size) in enumerate(doubt.sources):
+        if at + 1 < len(bases) and bases[at + 1] <= start:
+            continue
+        aborted: list[AbortedTransaction] = []
+        end, file = base, disk.open(path)
+        try:
+            for header, position in headers_between(file, 0, size):
+                end = header.next_offset
+                if header.producer_id >= 0 and header.base_offset >= start:
+                    batch = file.pread(position, header.size) if header.is_control else b""
+                    aborted += _replay(producers, header, batch)
+        finally:
+            file.close()
+        open_from = producers.first_open_offset
+        oldest = NOTHING_OPEN if open_from is None else int(open_from)
+        if base >= start:
+            found.append(ExaminedSegment(base, end, size, tuple(aborted), oldest))
+        if base >= doubt.wanted == start and oldest >= doubt.upper_bound <= end:
+            break
+    return Examined(doubt.cuts, tuple(found))

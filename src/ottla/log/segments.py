@@ -17,9 +17,8 @@ from itertools import pairwise
 from ottla.base import Offset, StorageError
 from ottla.log.derived_sums import DERIVED_SUMS_FILE
 from ottla.log.disk import Disk, join
-from ottla.log.examination import Doubt, Examined, examine
 from ottla.log.flush_mark import FLUSH_MARK_FILE
-from ottla.log.producer_state import ProducerState
+from ottla.log.producer_state import Doubt, Examined, ProducerState, examine
 from ottla.log.segment import Segment
 from ottla.log.swap import Swap
 from ottla.log.trash import Trash

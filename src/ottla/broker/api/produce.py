@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from ottla.background import count_failure, supervise
@@ -368,6 +369,7 @@ async def _produce_checked(
     """Have the worker process walk or recompress what is to be, then append what is sound."""
     services = context.services
     checked: dict[int, KafkaError | None] = {}
+    work = partial(services.batch_work.run, context.connected, services.offload)
     for data, codec, level, rules, log_name in elsewhere:
         assert data.records is not None
         now_ms = services.clock.now_ms()
@@ -375,9 +377,9 @@ async def _produce_checked(
             if len(data.records) > rules.batch_bytes_max:
                 raise batch_too_large(log_name, len(data.records), rules.batch_bytes_max)
             if codec is None:
-                made = await services.offload.process(walked, bytes(data.records), rules, now_ms)
+                made = await work(walked, bytes(data.records), rules, now_ms)
             else:
-                made = await services.offload.process(recompressed, bytes(data.records), codec, level, rules, now_ms)
+                made = await work(recompressed, bytes(data.records), codec, level, rules, now_ms)
         except KafkaError as error:
             checked[id(data)] = error
         else:
