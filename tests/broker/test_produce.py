@@ -13,7 +13,17 @@ import pytest
 
 from ottla.base import ErrorCode
 from ottla.broker import ThreadsAndProcess
-from ottla.wire import AT_ONCE_MAX, Codec, batch_validation, build_mode, iter_batches, iter_records, stamp_batch
+from ottla.broker.replicas.decompressing import Room
+from ottla.wire import (
+    AT_ONCE_MAX,
+    Codec,
+    batch_bound,
+    batch_validation,
+    build_mode,
+    iter_batches,
+    iter_records,
+    stamp_batch,
+)
 from tests.broker.hooked_disk import HookedDisk, full
 from tests.broker.node_client import NOW_MS, NodeClient, batch, parts, run, running_node
 from tests.broker.test_admin_configs import alter
@@ -191,6 +201,26 @@ def test_batches_that_become_too_much_are_decompressed_by_the_worker_process_alo
             assert [each.error_code for each in answer.responses[0].partition_responses] == [0] * 20
             assert 0 < loop_bytes <= 16 << 20
             assert 3 <= len(offload.calls) - 2 < 20
+
+    run(test)
+
+
+def test_a_batch_takes_its_room_on_the_event_loop_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also beside one that is recompressed, for which the request is looked through first."""
+    taken: list[int] = []
+    take = Room.take
+    monkeypatch.setattr(Room, "take", lambda room, size: taken.append(size) or take(room, size))
+    plain = batch(bytes(1 << 16), codec=Codec.GZIP)
+
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            await client.create("t")
+            await client.create("other", compression_type="zstd")
+            request: Any = client.produce_request("t", plain)
+            request.topic_data += client.produce_request("other", batch(b"a", codec=Codec.LZ4)).topic_data
+            answer = await client.ask(request, 12)
+            assert [each.partition_responses[0].error_code for each in answer.responses] == [0, 0]
+            assert sorted(taken) == [batch_bound(plain)]
 
     run(test)
 

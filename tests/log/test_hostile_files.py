@@ -384,3 +384,39 @@ def test_nothing_is_read_of_the_files_of_sealed_segments_at_a_clean_start(
     _, log = open_dir(folder)
     newest = f"{log.segments[-1].base_offset:020d}"
     assert all(each.startswith(newest) for each in read), read
+
+
+@pytest.mark.parametrize(
+    "how", ["missing", "short by its last entry", "doubled", "of the segment before", "none but one"]
+)
+@pytest.mark.parametrize("sums", ["none", "of an earlier Ottla"])
+def test_a_log_of_another_one_never_shows_aborted_records_whatever_its_transaction_indexes_say(
+    folders: dict[str, Path], tmp_path: Path, how: str, sums: str
+) -> None:
+    """Without sums a file that is missing or cut looks like one of a segment with fewer aborted transactions."""
+    folder = Path(shutil.copytree(folders["clean"], tmp_path / "data"))
+    expected = truth(folder)
+    (folder / "t-0" / "derived-sums").unlink()
+    indexes = sorted((folder / "t-0").glob("*.txnindex"))
+    kept = [each.read_bytes() for each in indexes]
+    assert len(indexes) >= 4
+    for at, path in enumerate(indexes):
+        if how == "missing" or (how == "none but one" and at):
+            path.unlink()
+        elif how == "short by its last entry":
+            path.write_bytes(kept[at][:-34])
+        elif how == "doubled":
+            path.write_bytes(kept[at] * 2)
+        elif how == "of the segment before":
+            path.write_bytes(kept[at - 1])
+    if sums == "none":
+        for path in (folder / "t-0").glob("*.snapshot"):
+            path.unlink()
+    log_dir, log = open_dir(folder)
+    assert said(log) == expected
+    fill(log, Random(9), 30, 200)
+    assert said(log) == truth(folder)
+    log_dir.close(broker_epoch=3, high_watermarks={PARTITION: (log, Offset(log.log_end_offset))})
+    log_dir, log = open_dir(folder)
+    assert said(log) == truth(folder)
+    log_dir.release()

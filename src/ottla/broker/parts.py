@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ottla.broker.policies import Policies
     from ottla.broker.quorum.driver import Quorum
     from ottla.broker.quotas import Quotas
+    from ottla.broker.replicas.batch_work import BatchWork
     from ottla.broker.replicas.confirmation import Confirmation
     from ottla.broker.replicas.isr import IsrKeeper
     from ottla.broker.replicas.leader_lease import LeaderLease
@@ -123,6 +124,7 @@ class ProduceParts(TransactionParts, Protocol):
     quorum: Quorum
     purgatory: Purgatory
     offload: Offload
+    batch_work: BatchWork
     quotas: Quotas | None
     metrics: Metrics
     traffic: Traffic

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.base import Clock, NodeId, Offload, Rng
 from ottla.broker.metadata_answers import MetadataAnswers
 from ottla.broker.policies import Policies
+from ottla.broker.replicas.batch_work import BatchWork
 
 if TYPE_CHECKING:
     from ottla.broker.auto_creation import AutoCreation
@@ -83,6 +84,7 @@ class Services:
     quotas: Quotas | None = None
     """Where some user or client id has a quota."""
     metadata_answers: MetadataAnswers = field(default_factory=MetadataAnswers)
+    batch_work: BatchWork = field(default_factory=BatchWork)
 
     @property
     def image(self) -> Image:

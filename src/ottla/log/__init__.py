@@ -31,6 +31,7 @@ from ottla.log.log import Log
 from ottla.log.log_dir import FoundLog, LogDir, LogDirLockedError, delete_folder, is_log_dir, partition_folders
 from ottla.log.names import is_stray_folder
 from ottla.log.os_disk import OsDisk, files_open_max
+from ottla.log.producer_state import Doubt, Examined, examine
 from ottla.log.properties import MetaProperties, read_meta
 from ottla.log.recovery import recover
 from ottla.log.types import (
@@ -55,9 +56,11 @@ __all__ = [
     "CleaningPlan",
     "CleaningResult",
     "Disk",
+    "Doubt",
     "Entry",
     "EpochEnd",
     "EpochStart",
+    "Examined",
     "File",
     "FileLock",
     "FoundLog",
@@ -78,6 +81,7 @@ __all__ = [
     "clean",
     "cleanable",
     "delete_folder",
+    "examine",
     "files_open_max",
     "flushed_end",
     "install",

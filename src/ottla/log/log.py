@@ -30,7 +30,7 @@ from ottla.log.identity import Identities
 from ottla.log.index import TIME_ENTRY
 from ottla.log.leader_epochs import LeaderEpochs
 from ottla.log.lookup import offset_of_max_timestamp, offset_of_time
-from ottla.log.producer_state import ProducerState
+from ottla.log.producer_state import Doubt, Examined, ProducerState
 from ottla.log.producers import BatchMark, ProducerAppend, Producers
 from ottla.log.recovery import Progress
 from ottla.log.refusals import not_next, out_of_range, start_beyond_end, too_large
@@ -482,6 +482,19 @@ class Log:
         """
         return self._parts.aborted(offset, upper_bound, found)
 
+    def known_aborted(
+        self, offset: int, upper_bound: int, found: LogSlice | None = None
+    ) -> tuple[list[AbortedTransaction], Doubt | None]:
+        """As `aborted_transactions`, without reading whole segments, as that may.
+
+        Where that is to be done first, it returns what `examine` has to look into, and some of the transactions only.
+        """
+        return self._parts.known_aborted(offset, upper_bound, found)
+
+    def take_examined(self, found: Examined) -> None:
+        """Believe what the log says of itself, unless it was truncated meanwhile."""
+        self._parts.take(found)
+
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """Return the first record with this timestamp or a later one; reads the disk, and may run on a thread."""
         return offset_of_time(tuple(self._segments), timestamp, self.log_start_offset, self.log_end_offset)
@@ -509,7 +522,7 @@ class Log:
             return
         self._parts.pay(self._now_ms, self.config.file_delete_delay_ms)
         kept = bisect_right(self._bases, offset)
-        self._parts.believe(kept - 1)
+        self._segments[kept - 1].transactions.look()
         cut = self._segments[kept - 1].cut_at(offset)
         # not `offset`, where a batch holds it or it lies in a gap: the next segment begins where this one's batches end
         end = cut.end_offset

@@ -6,6 +6,11 @@ that reads back and replays the batches after it. A batch can be replayed withou
 Of many producers a snapshot is not written where a segment begins, which would hold the event loop: they are frozen there,
 and the next flush, which may run on a thread, writes them. A process that ends before leaves more to replay. Until it is
 written no older snapshot goes, so that there always is one to begin from.
+
+A `.txnindex` that is missing, or shorter, looks like one of a segment in which fewer transactions were aborted; without the
+sum of what was written (`derived_sums.py`), as in a log that Apache Kafka wrote, nothing tells them apart. So the segment's
+headers and markers are read once (`examine`), from the producers' newest snapshot on. That is Python work and may be long:
+whoever has an event loop sends it to a worker process, and it changes no file.
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.base import CorruptionError, Millis, NoSpaceError, StorageError
 from ottla.log.batch_headers import headers_between
@@ -27,7 +32,7 @@ from ottla.log.segment import Segment
 from ottla.log.types import AbortedTransaction
 from ottla.wire import BatchHeader, Buffer, ControlType, control_type, iter_batch_records
 
-__all__ = ["ProducerState", "read_end_marker"]
+__all__ = ["NOTHING_OPEN", "Doubt", "Examined", "ExaminedSegment", "ProducerState", "examine", "read_end_marker"]
 
 AT_ONCE_MAX = 2_000
 """Producers of which a snapshot is written at once; each takes 2 µs (measured)."""
@@ -81,6 +86,18 @@ class ProducerState:
         A snapshot holds a producer's last batch only; of what is replayed the last five are known, so that requests which
         were in flight when the process died are recognised when they are sent again. Changes nothing; raises StorageError.
         """
+        producers = self.restored(start, end, now_ms, newest=newest)
+        for segment in segments:
+            if producers.end_offset < end and segment.size:
+                _replay_segment(segment, producers, end)
+        producers.end_offset = end
+        return producers
+
+    def restored(self, start: int, end: int, now_ms: Millis, *, newest: int | None = None) -> Producers:
+        """Return the producers of the newest good snapshot from `start` to `end`, which tells its offset.
+
+        None, at `start`, where there is no such snapshot. Raises StorageError.
+        """
         producers = Producers(self.producers.name, self.producers.expiration_ms)
         producers.clear(min(start, end))
         for offset in reversed(self.offsets):
@@ -92,10 +109,6 @@ class ProducerState:
                 producers, data, self._path(offset), offset, now_ms
             ):
                 break
-        for segment in segments:
-            if producers.end_offset < end and segment.size:
-                _replay_segment(segment, producers, end)
-        producers.end_offset = end
         return producers
 
     def adopt(self, producers: Producers, start: int, end: int) -> None:
@@ -104,20 +117,6 @@ class ProducerState:
         with self._mutex:
             self._thaw([each for each in self._frozen if start <= each[0] <= end])
             self._drop([each for each in self.offsets if not start <= each <= end])
-
-    def aborted_in(self, before: list[Segment], segment: Segment) -> list[AbortedTransaction]:
-        """Return the transactions that ended in a segment by being aborted, as it and those before it tell.
-
-        Reads headers, and the markers; raises CorruptionError, StorageError.
-        """
-        start = before[0].base_offset if before else segment.base_offset
-        producers = self.read(before, start, segment.base_offset, Millis(0))  # at that time none had expired
-        aborted: list[AbortedTransaction] = []
-        for header, position in headers_between(segment.file, 0, segment.size):
-            if header.producer_id >= 0:
-                batch = segment.file.pread(position, header.size) if header.is_control else b""
-                aborted += _replay(producers, header, batch)
-        return aborted
 
     def replay(self, header: BatchHeader, batch: Buffer) -> list[AbortedTransaction]:
         """Take in a batch that the log holds already (its bytes only matter for control records); return what it aborted."""
@@ -277,3 +276,77 @@ def read_end_marker(header: BatchHeader, batch: Buffer) -> EndMarker | None:
             return EndMarker(kind == ControlType.COMMIT, coordinator_epoch)
         return None
     return None
+
+
+# -- aborted transactions that no file tells of
+
+NOTHING_OPEN = (1 << 63) - 1
+"""Where the oldest open transaction begins, where there is none."""
+
+
+class Doubt(NamedTuple):
+    """What `examine` has to look into; holds as long as the log is not truncated (`cuts`)."""
+
+    folder: str
+    sources: tuple[tuple[int, str, int], ...]
+    """Base offset, path and bytes of every segment, in order."""
+    wanted: int
+    """The base offset of the first one that is asked for."""
+    upper_bound: int
+    """Transactions that begin from here on do not matter."""
+    snapshot_sums: tuple[tuple[int, FileSum], ...]
+    cuts: int
+
+
+class ExaminedSegment(NamedTuple):
+    """What one segment says, as far as it had been written."""
+
+    base_offset: int
+    end_offset: int
+    size: int
+    aborted: tuple[AbortedTransaction, ...]
+    open_from: int
+    """Where the oldest transaction begins that is open at its end, or NOTHING_OPEN."""
+
+
+class Examined(NamedTuple):
+    """What came of a doubt."""
+
+    cuts: int
+    segments: tuple[ExaminedSegment, ...]
+
+
+def examine(disk: Disk, doubt: Doubt) -> Examined:
+    """Read what segments say from the wanted one on, until nothing is open that matters.
+
+    Raises CorruptionError, StorageError.
+    Where older segments have to be read since there is no snapshot, what they say is returned too, and all later ones are
+    read, so that nobody reads them again.
+    """
+    state = ProducerState(disk, doubt.folder, 0)
+    state.sums = dict(doubt.snapshot_sums)
+    first = doubt.sources[0][0]
+    producers = state.restored(first, doubt.wanted, Millis(0))  # at that time none had expired
+    start = producers.end_offset
+    found: list[ExaminedSegment] = []
+    bases = [base for base, _, _ in doubt.sources]
+    for at, (base, path, size) in enumerate(doubt.sources):
+        if at + 1 < len(bases) and bases[at + 1] <= start:
+            continue
+        aborted: list[AbortedTransaction] = []
+        end, file = base, disk.open(path)
+        try:
+            for header, position in headers_between(file, 0, size):
+                end = header.next_offset
+                if header.producer_id >= 0 and header.base_offset >= start:
+                    batch = file.pread(position, header.size) if header.is_control else b""
+                    aborted += _replay(producers, header, batch)
+        finally:
+            file.close()
+        open_from = producers.first_open_offset
+        oldest = NOTHING_OPEN if open_from is None else int(open_from)
+        if base >= start:
+            found.append(ExaminedSegment(base, end, size, tuple(aborted), oldest))
+        if base >= doubt.wanted == start and oldest >= doubt.upper_bound <= end:
+            break
+    return Examined(doubt.cuts, tuple(found))

@@ -93,7 +93,6 @@ class Segment:
         self.offset_index = Index(disk, join(folder, names[INDEX]), OFFSET_ENTRY, found.get(INDEX, 0))
         self.time_index = Index(disk, join(folder, names[TIME_INDEX]), TIME_ENTRY, found.get(TIME_INDEX, 0))
         self.transactions = TransactionIndex(disk, join(folder, names[TXN_INDEX]), found.get(TXN_INDEX, 0))
-        self.transactions.is_doubtful = TXN_INDEX in found
         self.sum: SegmentSum | None = None
         """What the files held when they were known to be right; of the segment as it is where its size is the same."""
         self._is_unsound = False

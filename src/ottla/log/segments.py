@@ -14,12 +14,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from itertools import pairwise
 
-from ottla.base import CorruptionError, Offset, StorageError
-from ottla.log.checkpoints import OFFSET_MAX
+from ottla.base import Offset, StorageError
 from ottla.log.derived_sums import DERIVED_SUMS_FILE
 from ottla.log.disk import Disk, join
 from ottla.log.flush_mark import FLUSH_MARK_FILE
-from ottla.log.producer_state import ProducerState
+from ottla.log.producer_state import Doubt, Examined, ProducerState, examine
 from ottla.log.segment import Segment
 from ottla.log.swap import Swap
 from ottla.log.trash import Trash
@@ -41,6 +40,7 @@ class Segments:
         "_swaps",
         "all",
         "bases",
+        "cuts",
         "flushing",
         "folder",
         "folder_changed",
@@ -68,6 +68,8 @@ class Segments:
         """True where the files do not follow a truncation yet."""
         self.trouble: StorageError | None = None
         """What kept them from it."""
+        self.cuts = 0
+        """How often records were taken from the end."""
         self.generation = 0
         """A number that is another one where no promise of before holds any more."""
         self.sums_gone = False
@@ -108,6 +110,7 @@ class Segments:
         self._gone = self.all[count:]
         del self.all[count:], self.bases[count:]
         self.all[-1].cut(cut)
+        self.cuts += 1
         self.unsettled = self._has_marks = True
 
     def restart(self, base_offset: int, now_ms: int, preallocate: int) -> None:
@@ -115,6 +118,7 @@ class Segments:
         draft = Segment.draft(self._disk, self.folder, base_offset, now_ms, preallocate=preallocate)
         self._gone = list(self.all)
         self.all[:], self.bases[:] = [draft], [base_offset]
+        self.cuts += 1
         self.unsettled = self._has_marks = True
 
     def set_aside(self, count: int, now_ms: int, delay_ms: int) -> None:
@@ -257,33 +261,61 @@ class Segments:
 
     def aborted(self, offset: int, upper_bound: int, found: LogSlice | None) -> list[AbortedTransaction]:
         """Return the aborted transactions with records from `offset` to `upper_bound`; see `Log.aborted_transactions`."""
+        aborted: list[AbortedTransaction] = []
+        while (doubt := self._aborted(offset, upper_bound, found, aborted)) is not None:
+            self.take(examine(self._disk, doubt))
+            aborted.clear()
+        return aborted
+
+    def known_aborted(
+        self, offset: int, upper_bound: int, found: LogSlice | None
+    ) -> tuple[list[AbortedTransaction], Doubt | None]:
+        """As `aborted`, as far as it is known; with what is to be examined before all is."""
+        aborted: list[AbortedTransaction] = []
+        doubt = self._aborted(offset, upper_bound, found, aborted)
+        return aborted, doubt
+
+    def _aborted(
+        self, offset: int, upper_bound: int, found: LogSlice | None, aborted: list[AbortedTransaction]
+    ) -> Doubt | None:
+        """Add to `aborted` what segments are known to have; return what is not known, where anything is not."""
         at = max(bisect_right(self.bases, offset if found is None else found.segment_base_offset) - 1, 0)
         if found is not None:
             end = self.all[at].end_of(found.position + found.size) if found.size else offset
             if end < 0 and at + 1 < len(self.bases):
                 end = self.bases[at + 1]
             upper_bound = min(upper_bound, end) if end >= 0 else upper_bound
-        aborted: list[AbortedTransaction] = []
         for each in range(at, len(self.all)):
             transactions = self.all[each].transactions
-            if transactions.is_doubtful:
-                self.believe(each)
+            if transactions.is_doubtful and not transactions.believe():
+                return self._doubt(each, upper_bound)
             if transactions:
                 more, is_all = transactions.between(offset, upper_bound)
                 aborted += more
                 if is_all:
                     break
-        return aborted
+            if transactions.open_from >= upper_bound <= self.bases[each + 1]:  # what begins later is not asked for
+                break
+        return None
 
-    def believe(self, at: int) -> None:
-        """Look whether a segment's transaction index is what was written; if not, make it again by headers and markers."""
-        segment, following = self.all[at], at + 1 < len(self.all)
-        if not segment.transactions.is_doubtful:
+    def _doubt(self, at: int, upper_bound: int) -> Doubt:
+        sources = tuple((each.base_offset, each.file.path, each.size) for each in self.all)
+        sums = tuple(self._state.sums.items())
+        return Doubt(self.folder, sources, self.bases[at], upper_bound, sums, self.cuts)
+
+    def take(self, found: Examined) -> None:
+        """Believe what segments say of themselves, unless the log was truncated since."""
+        if found.cuts != self.cuts:
             return
-        try:
-            segment.transactions.believe(segment.base_offset, self.bases[at + 1] if following else OFFSET_MAX)
-        except CorruptionError:
-            segment.transactions.restore(self._state.aborted_in(self.all[:at], segment))
+        for each in found.segments:
+            at = bisect_left(self.bases, each.base_offset)
+            if at == len(self.bases) or self.bases[at] != each.base_offset:
+                continue
+            segment = self.all[at]
+            if segment.transactions.is_doubtful:
+                segment.transactions.restore(each.aborted, each.end_offset)
+                if segment.size == each.size and at + 1 < len(self.bases):
+                    segment.transactions.open_from = each.open_from
 
     # -- the files
 

@@ -15,7 +15,7 @@ from ottla.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
 from ottla.log.names import INDEX, LOG, TIME_INDEX, base_offset_of, file_name
 from ottla.log.producer_state import ProducerState
 from ottla.log.properties import PARTITION_METADATA_FILE, read_topic_id
-from ottla.log.recovery import Progress, load_segments, recover, tidy
+from ottla.log.recovery import Progress, believed_start, load_segments, recover, tidy
 from ottla.log.segment import Segment
 from ottla.log.types import RecoveryReport
 
@@ -106,9 +106,12 @@ def load(
         sums = sums.after_clean_end(*_last_segment(entries.values()))
         if sums.ends is not None and log_start_offset > sums.ends.end_offset:  # no log begins there: a wrong checkpoint
             log_start_offset = sums.ends.start_offset
+    log_start_offset = believed_start(disk, folder, entries, log_start_offset)
     segments = load_segments(disk, folder, entries, log_start_offset, now_ms)
     for segment in segments:
         _check_index_files(segment, entries)
+        if recovered is not None and segment.base_offset >= recovered.scanned_from:
+            segment.vouch()
         known = sums.segments.get(segment.base_offset)
         if known is not None and known.size == segment.size and not segment.trust(known) and recovered is None:
             raise CorruptionError(f"{segment.offset_index.path} or its .timeindex is not as long as it was")
@@ -126,9 +129,11 @@ def load(
         end = start
         room = config.segment_bytes if config.preallocate else 0
         segments = [Segment.create(disk, folder, start, now_ms, preallocate=room)]
-    had_snapshots = bool(state.offsets) or (sums.is_there and bool(segments[0].size))
+    has_producers = bool(state.offsets) or bool(
+        segments[0].size
+    )  # a clean end leaves a snapshot; without one all is read
     state.keep_only([each.base_offset for each in segments])
-    if had_snapshots:
+    if has_producers:
         newest = (
             max((each.base_offset for each in segments if each.size), default=None) if recovered is not None else None
         )

@@ -40,11 +40,14 @@ class TransactionIndex:
         "_aborted",
         "_disk",
         "_expected",
+        "_found",
         "_is_stale",
         "_pending",
+        "_since",
         "_written",
         "is_doubtful",
         "is_proven",
+        "open_from",
         "path",
     )
 
@@ -52,6 +55,9 @@ class TransactionIndex:
         self.path = path
         self._disk = disk
         self._aborted: list[AbortedTransaction] | None = None if size else []
+        self._found = size
+        self._since: list[AbortedTransaction] = []
+        """What was aborted while nobody knew what was before."""
         self._written = -(-size // TRANSACTION_ENTRY.size)
         """Entries of the file."""
         self._pending: list[AbortedTransaction] = []
@@ -60,32 +66,41 @@ class TransactionIndex:
         """True where the file has entries that were cut."""
         self._expected: FileSum | None = None
         """What the file was when it was known to be right; whatever was appended since lies behind that."""
-        self.is_doubtful = bool(size)
-        """True until `believe` has looked at what a start found."""
+        self.is_doubtful = True
+        """True until it is known to be right what a start found, or did not find: by its sum, or by the log."""
         self.is_proven = False
         """True where this process wrote the file, or its sum is known."""
+        self.open_from = -1
+        """Where the oldest transaction begins that is open at the segment's end; -1 where nobody has looked."""
 
     def expect(self, expected: FileSum) -> None:
         """Believe the file, if there has to be one, only if this is its sum."""
-        self._expected = expected
-        self.is_doubtful = self.is_doubtful or expected.size > 0
-        self.is_proven = True
+        if expected.size == self._found:
+            self._expected, self.is_proven = expected, True
+            self.is_doubtful = expected.size > 0
 
-    def believe(self, base_offset: int, end_offset: int) -> None:
-        """Read what a start found, of a segment with these ends; raises CorruptionError where it is wrong, and StorageError.
-
-        Without a sum every entry must at least be possible there, and an empty file is not: the first entry makes it.
-        """
-        data, expected = self._disk.read(self.path) or b"", self._expected
-        if expected is not None and sum_of(data[: expected.size]) != expected:
-            raise CorruptionError(f"{self.path} does not hold what was written to it", self.path)
+    def believe(self) -> bool:
+        """Read what a start found; False where nothing tells that it is what was written. Raises StorageError."""
+        expected = self._expected
+        if expected is None:
+            return False
+        data = self._disk.read(self.path) or b""
+        if sum_of(data[: expected.size]) != expected or len(data) < self._written * TRANSACTION_ENTRY.size:
+            self._expected, self.is_proven = None, False
+            return False
         found = read_transactions(data[: self._written * TRANSACTION_ENTRY.size], self.path)
-        if expected is None and not (found and _are_possible(found, base_offset, end_offset)):
-            raise CorruptionError(f"{self.path} holds no aborted transactions of its segment", self.path)
-        if len(found) != self._written:
-            raise CorruptionError(f"{self.path}: {self._written} aborted transactions were there", self.path)
         self._aborted = [*found, *self._pending]
-        self.is_doubtful = False
+        self._know()
+        return True
+
+    def look(self) -> None:
+        """Read what a start found if it has to be read; raises StorageError."""
+        if self.is_doubtful:
+            self.believe()
+
+    def _know(self) -> None:
+        self.is_doubtful, self.is_proven = False, True
+        self._since.clear()
 
     def content(self) -> bytes:
         """Return the file; raises CorruptionError where it is not what is known to be there, and StorageError."""
@@ -97,17 +112,29 @@ class TransactionIndex:
             raise CorruptionError(f"{self.path} does not hold what was written to it", self.path)
         return found
 
-    def restore(self, entries: list[AbortedTransaction]) -> None:
-        """Go on with what the log says; the file follows now, or with the next `write` where there is no room for it."""
-        self._aborted, self._is_stale = list(entries), True
+    def restore(self, entries: Iterable[AbortedTransaction], end_offset: int) -> None:
+        """Go on with what the log says up to an offset, and what was aborted since.
+
+        The file follows now, or with the next `write` where there is no room for it.
+        """
+        aborted = [*entries, *(each for each in self._since if each.last_offset >= end_offset)]
+        self._aborted, self._is_stale = aborted, True
         self._pending.clear()
-        self._expected, self.is_doubtful, self.is_proven = None, False, True
+        self._expected = None
+        self._know()
         with suppress(StorageError):
+            if aborted and self._disk.read(self.path) == encode_transactions(aborted):
+                self._written, self._is_stale = len(aborted), False
             self.write()
 
     @property
     def aborted(self) -> list[AbortedTransaction]:
-        """Return the entries, in the order in which the transactions ended; the first time they are read."""
+        """Return the entries, in the order in which the transactions ended; the first time they are read.
+
+        Where they are doubtful, as the file has them: all, or some, or those of another segment.
+        """
+        if self._aborted is None and self.is_doubtful and self._expected is None:
+            self._aborted = [*self._readable(), *self._pending]
         if self._aborted is None:
             data = self._disk.read(self.path) if self._written else b""
             if data is None:  # without it, what was aborted would pass for committed
@@ -115,6 +142,14 @@ class TransactionIndex:
             found = read_transactions(data[: self._written * TRANSACTION_ENTRY.size], self.path)
             self._aborted = [*found, *self._pending]
         return self._aborted
+
+    def _readable(self) -> list[AbortedTransaction]:
+        """Return the entries that a file has of which nothing is known; none where it is no such file."""
+        data = self._disk.read(self.path) or b""
+        try:
+            return read_transactions(data[: self._written * TRANSACTION_ENTRY.size], self.path)
+        except CorruptionError:
+            return []
 
     def between(self, offset: int, upper_bound: int) -> tuple[list[AbortedTransaction], bool]:
         """Return those with records from `offset` to `upper_bound`, and whether no later segment has any."""
@@ -130,6 +165,8 @@ class TransactionIndex:
     def append(self, entry: AbortedTransaction) -> None:
         """Add an entry, and hand it to the operating system if that can be done now."""
         self._pending.append(entry)
+        if self.is_doubtful:
+            self._since.append(entry)
         if self._aborted is not None:
             self._aborted.append(entry)
         with suppress(StorageError):
@@ -138,7 +175,10 @@ class TransactionIndex:
     def write(self) -> None:
         """Make the file what it has to be; raises StorageError."""
         if self._is_stale:
+            is_doubtful, since = self.is_doubtful, list(self._since)
             self.replace(self.aborted)
+            if is_doubtful:  # what was cut is gone; what is left is as doubtful as before
+                self.is_doubtful, self.is_proven, self._since = True, False, since
         elif self._pending:
             file = self._disk.open(self.path, create=True)
             try:
@@ -151,6 +191,8 @@ class TransactionIndex:
     def cut(self, end_offset: int) -> None:
         """Forget the transactions whose marker lies at `end_offset` or after it; `aborted` was read before."""
         kept = [each for each in self.aborted if each.last_offset < end_offset]
+        self._since = [each for each in self._since if each.last_offset < end_offset]
+        self.open_from = -1
         if len(kept) < len(self.aborted):
             self._aborted, self._is_stale, self._expected = kept, True, None
 
@@ -162,7 +204,8 @@ class TransactionIndex:
             self._disk.unlink(self.path)
         self._aborted = list(entries)
         self._written, self._is_stale = len(entries), False
-        self._expected, self.is_doubtful, self.is_proven = None, False, True
+        self._expected = None
+        self._know()
         self._pending.clear()
 
     def sync(self) -> None:
@@ -195,18 +238,6 @@ class TransactionIndex:
 
 def _last_offset(entry: AbortedTransaction) -> int:
     return entry.last_offset
-
-
-def _are_possible(entries: list[AbortedTransaction], base_offset: int, end_offset: int) -> bool:
-    before = base_offset - 1
-    for each in entries:
-        is_within = before < each.last_offset < end_offset and each.producer_id >= 0
-        if not is_within or not 0 <= each.first_offset < each.last_offset:
-            return False
-        if not 0 <= each.last_stable_offset <= each.last_offset + 1:
-            return False
-        before = each.last_offset
-    return True
 
 
 def encode_transactions(entries: Iterable[AbortedTransaction]) -> bytes:

@@ -116,6 +116,8 @@ class RecoveryReport:
     """One line for everything else that was repaired."""
     leader_epochs: tuple[EpochStart, ...] = ()
     """The epochs as the records tell them."""
+    scanned_from: int = 0
+    """The base offset of the first segment that was read whole: the files of all from there on are made of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from ottla.background import count_failure, supervise
@@ -95,8 +96,10 @@ def produce(context: RequestContext[ProduceParts], request: Produce) -> Answer:
 
 
 def _produce_any(context: RequestContext[ProduceParts], request: Produce, known: _Known) -> Answer:
-    if (context.services.partitions.any_recompresses or _has_long_batches(request)) and _to_check(context, request):
-        return _produce_checked(context, request, known)
+    if context.services.partitions.any_recompresses or _has_long_batches(request):
+        elsewhere = _to_check(context, request)
+        if elsewhere:
+            return _produce_checked(context, request, known, elsewhere)
     if _is_long(request):
         return _produce_in_slices(context, request, known)
     return _produce(context, request, known)
@@ -360,20 +363,23 @@ def _has_other_codec(partition: LocalPartition, records: memoryview) -> bool:
     )
 
 
-async def _produce_checked(context: RequestContext[ProduceParts], request: Produce, known: _Known) -> Reply:
+async def _produce_checked(
+    context: RequestContext[ProduceParts], request: Produce, known: _Known, elsewhere: list[_Elsewhere]
+) -> Reply:
     """Have the worker process walk or recompress what is to be, then append what is sound."""
     services = context.services
     checked: dict[int, KafkaError | None] = {}
-    for data, codec, level, rules, log_name in _to_check(context, request):
+    work = partial(services.batch_work.run, context.connected, services.offload)
+    for data, codec, level, rules, log_name in elsewhere:
         assert data.records is not None
         now_ms = services.clock.now_ms()
         try:
             if len(data.records) > rules.batch_bytes_max:
                 raise batch_too_large(log_name, len(data.records), rules.batch_bytes_max)
             if codec is None:
-                made = await services.offload.process(walked, bytes(data.records), rules, now_ms)
+                made = await work(walked, bytes(data.records), rules, now_ms)
             else:
-                made = await services.offload.process(recompressed, bytes(data.records), codec, level, rules, now_ms)
+                made = await work(recompressed, bytes(data.records), codec, level, rules, now_ms)
         except KafkaError as error:
             checked[id(data)] = error
         else:

@@ -245,6 +245,7 @@ def _read(
                 plan.leader, plan.leader_epoch = found.leader, found.leader_epoch
     except StorageError as error:
         assert plan.partition is not None
+        plan.slice = None
         plan.error = context.services.partitions.failures.met(error, plan.partition)
     return plan
 
@@ -307,7 +308,6 @@ def _fill_for_consumer(
     at_least_one: bool,
 ) -> None:
     """Take the slice that a consumer may have now, and the offsets that go with it."""
-    log = partition.log
     wanted = plan.wanted
     upper_bound = partition.replica.high_watermark
     _note_offsets(plan, partition)
@@ -320,7 +320,10 @@ def _fill_for_consumer(
     _take(plan, partition, limits, upper_bound, left=left, at_least_one=at_least_one)
     found = plan.slice
     if limits.isolation_level == READ_COMMITTED and found is not None and found.size:
-        aborted = log.aborted_transactions(wanted.fetch_offset, upper_bound, found)
+        aborted = partition.aborted_transactions(wanted.fetch_offset, upper_bound, found)
+        if aborted is None:  # nothing yet: there is more when it is known what was aborted
+            plan.slice = None
+            return
         plan.aborted_transactions = [(each.producer_id, each.first_offset) for each in aborted]
 
 

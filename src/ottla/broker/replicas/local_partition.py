@@ -8,13 +8,24 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
-from ottla.background import awaited
-from ottla.base import ErrorCode, KafkaError, Millis, NodeId, Offload, Offset, StorageError, TopicPartition, Uuid
+from ottla.background import awaited, supervise
+from ottla.base import (
+    ErrorCode,
+    KafkaError,
+    Millis,
+    MissingFileError,
+    NodeId,
+    Offload,
+    Offset,
+    StorageError,
+    TopicPartition,
+    Uuid,
+)
 from ottla.broker.meters import TopicTraffic
 from ottla.broker.replicas.purgatory import Purgatory
 from ottla.broker.replicas.topic_rules import TopicRules
 from ottla.broker.replicas.verification import Verification, Verifications, is_in_transaction
-from ottla.log import AppendInfo, AppendOrigin, JoinedAppend, Log, LogDir
+from ottla.log import AbortedTransaction, AppendInfo, AppendOrigin, Doubt, JoinedAppend, Log, LogDir, LogSlice, examine
 from ottla.replica import NEVER, FetchSession, Replica, Role, SessionKey
 from ottla.wire import (
     Attributes,
@@ -45,12 +56,14 @@ class LocalPartition:
     """
 
     __slots__ = (
+        "_examining",
         "_flush",
         "_idle",
         "_met",
         "_offload",
         "_parked",
         "_purgatory",
+        "_unexamined",
         "_unseen",
         "_working",
         "being_cleaned",
@@ -121,6 +134,9 @@ class LocalPartition:
         self._offload = offload
         self._met = failed
         self._flush: asyncio.Future[None] | None = None
+        self._examining: asyncio.Task[None] | None = None
+        self._unexamined: StorageError | None = None
+        """What kept the log's transactions from being examined, until somebody has heard it."""
         self._working = 0
         """Calls on threads that use the log's files by their names."""
         self._idle: list[Callable[[], None]] = []
@@ -453,6 +469,49 @@ class LocalPartition:
     def last_stable_offset(self) -> Offset:
         """Return the offset below which every transaction has ended, as far as it is replicated (KIP-98)."""
         return self.log.stable_until(self.replica.high_watermark)
+
+    def aborted_transactions(
+        self, offset: int, upper_bound: int, found: LogSlice | None = None
+    ) -> list[AbortedTransaction] | None:
+        """Return what `Log.aborted_transactions` does; None while the log is read for it in a worker process.
+
+        Then clients' fetches are woken when that is done. Raises the StorageError that kept it from being done.
+        """
+        aborted, doubt = self.log.known_aborted(offset, upper_bound, found)
+        if doubt is None:
+            return aborted
+        error, self._unexamined = self._unexamined, None
+        if error is not None:
+            raise error
+        self._examine_soon(doubt)
+        return None
+
+    async def know_aborted(self, offset: int, upper_bound: int) -> None:
+        """Return when `aborted_transactions` answers; raises StorageError."""
+        while (doubt := self.log.known_aborted(offset, upper_bound)[1]) is not None and not self.is_offline:
+            await asyncio.wait((self._examine_soon(doubt),))
+            error, self._unexamined = self._unexamined, None
+            if error is not None:
+                raise error
+
+    def _examine_soon(self, doubt: Doubt) -> asyncio.Task[None]:
+        running = self._examining
+        if running is None or running.done():
+            serves = f"read_committed fetches from {self.key}"
+            running = self._examining = supervise(self._examine(doubt), name="examine transactions", serves=serves)
+        return running
+
+    async def _examine(self, doubt: Doubt) -> None:
+        log.info("%s: reading from offset %d on which transactions were aborted", self.key, doubt.wanted)
+        try:
+            self.log.take_examined(await self._offload.background(examine, self.log_dir.disk, doubt))
+        except StorageError as error:
+            has_gone = isinstance(error, MissingFileError) and error.path not in [
+                each.file.path for each in self.log.segments
+            ]
+            self._unexamined = None if has_gone else error  # whoever asks again has another doubt then
+        finally:
+            self._purgatory.look_again(self.key)
 
     @property
     def must_flush(self) -> bool:

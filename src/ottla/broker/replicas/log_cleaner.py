@@ -228,6 +228,9 @@ class LogCleaner:
     async def _clean_and_install(self, partition: LocalPartition, found: Cleanable, lease: str) -> None:
         began_s = self._loop.time()
         disk = self._storage.disk
+        await partition.know_aborted(int(partition.log.segments[0].base_offset), found.end_offset)
+        if partition.is_offline or self._task is None:
+            raise CleaningAborted(str(partition.key))
         plan = plan_cleaning(
             partition.log, found, now_ms=self._clock.now_ms(), lease=lease, buffers=_buffers(self._settings)
         )

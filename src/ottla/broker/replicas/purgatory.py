@@ -107,6 +107,11 @@ class Purgatory:
             self._telling = self._loop.call_later(HIGH_WATERMARK_DELAY_S, self._tell_followers)
         self._untold[partition] = None
 
+    def look_again(self, partition: TopicPartition) -> None:
+        """End the waits of clients' fetches from a partition of which more, or less, may be read than was thought."""
+        for wait in self._fetches.take(partition):
+            self.finish(wait)
+
     def interrupt(self, partition: TopicPartition) -> None:
         """End every wait of a partition that has gone or changed its leader: each looks again at what is so now."""
         for waits in (self._produces, self._fetches, self._follower_fetches):
