@@ -20,7 +20,7 @@ from setuptools.command.build_ext import build_ext
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "tools"))
 
-from compile_hot import hot_modules, missing  # noqa: E402  beside this file, found by the line above
+from compile_hot import compilers_at_once, hot_modules, missing, processors  # noqa: E402  beside this file, found by the line above
 
 STRICT = "OTTLA_COMPILE"
 reasons: list[str] = []
@@ -44,6 +44,10 @@ class OptionalBuild(build_ext):
         except Exception as error:  # setuptools raises many kinds, and a wheel without extensions works as well
             stay_pure(f"the C compiler failed ({type(error).__name__}: {error})")
             self.forget()
+
+    def build_extensions(self) -> None:
+        compilers_at_once(self.compiler, processors())
+        super().build_extensions()
 
     def forget(self) -> None:
         """Leave nothing of what was built before the failure: a module without the library that all share cannot load."""
@@ -84,7 +88,9 @@ def hot_extensions() -> list[Extension]:
     options = ["--config-file=", "--follow-imports=silent", "--ignore-missing-imports", "--python-version"]
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     try:
-        extensions = mypycify([*options, version, *paths], opt_level="3", debug_level="0", group_name="ottla")
+        extensions = mypycify(
+            [*options, version, *paths], opt_level="2", debug_level="0", multi_file=True, group_name="ottla"
+        )
     except SystemExit as error:  # mypyc's way to say that it does not compile; it has printed what
         stay_pure(f"mypyc refused them (exit code {error.code}; `pip -v` shows what it said)")
         return []

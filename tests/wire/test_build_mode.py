@@ -59,7 +59,10 @@ def test_every_hot_module_compiles_and_walks_alike(tmp_path: Path) -> None:
     for name in ("src", "tools"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    assert run_tool(tmp_path, "--strict").startswith("hot modules: compiled")
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    assert "hot modules: compiled" in run_tool(tmp_path, "--strict", **cache).splitlines()[-1]
+    assert run_tool(tmp_path, "--clean").startswith("hot modules: pure")
+    assert str(tmp_path / "cache") in run_tool(tmp_path, "--strict", **cache)
     assert "unchanged" in run_tool(tmp_path, "--strict")
     walk = "w.walk_records(bytes(w.build_batch([w.Record()])[61:]), 0, 1)"
     ask = f"import ottla.broker, ottla.wire as w; print(w.build_mode(), {walk})"
