@@ -231,6 +231,15 @@ def test_a_decimal_of_too_many_digits_is_refused() -> None:
         read(tree(schema), tree(schema), column)
 
 
+def test_a_number_of_39_digits_is_refused_where_38_are_all_that_arrow_has() -> None:
+    schema = tree({"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 0})
+    with pytest.raises(pa.ArrowInvalid, match="precision"):
+        read(schema, schema, pa.array([b"\x20\x7f" + b"\xff" * 15], pa.binary()))
+    for text in ("9" * 39, "340282366920938463463374607431768211455", "1" * 78):
+        with pytest.raises(SerdeError, match="does not fit the Avro schema"):
+            write(schema, pa.array([text]))
+
+
 @pytest.mark.parametrize("count", [2, 1 << 40, -(1 << 62)])
 def test_a_block_cannot_claim_more_items_than_there_are_bytes(count: int) -> None:
     with pytest.raises(BadBytesError):

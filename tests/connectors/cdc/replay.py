@@ -31,11 +31,10 @@ def logical_server() -> Iterator[PostgresServer]:
         yield server
 
 
-def connected(server: PostgresServer, database: str) -> psycopg.Connection[Any]:
-    """Return a connection of the test's own, in autocommit."""
-    return psycopg.connect(
-        host="127.0.0.1", port=server.port, user=USER, password=PASSWORD, dbname=database, autocommit=True
-    )
+def connected(server: PostgresServer, database: str, options: str = "") -> psycopg.Connection[Any]:
+    """Return a connection of the test's own, in autocommit; `options` are settings as libpq has them."""
+    own = {"host": "127.0.0.1", "port": str(server.port), "dbname": database, "options": options}
+    return psycopg.connect(**own, user=USER, password=PASSWORD, autocommit=True)
 
 
 def run_sql(server: PostgresServer, database: str, text: str) -> None:

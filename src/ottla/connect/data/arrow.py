@@ -142,9 +142,13 @@ def _decimals(schema: Schema, values: Sequence[Decimal | None]) -> pa.Array | No
 
     scale = schema_scale(schema)
     given = [each for each in values if each is not None]
-    if not 0 <= scale <= _DIGITS_MAX or not all(each.is_finite() and scale_of(each) == scale for each in given):
+    if not 0 <= scale <= _DIGITS_MAX or not all(_fits(each, scale) for each in given):
         return None
     return pa.array(values, pa.decimal128(_DIGITS_MAX, scale))
+
+
+def _fits(number: Decimal, scale: int) -> bool:
+    return number.is_finite() and scale_of(number) == scale and len(number.as_tuple().digits) <= _DIGITS_MAX
 
 
 def _column_of_structs(schema: Schema, values: Sequence[Struct]) -> pa.StructArray | None:

@@ -18,7 +18,7 @@ from ottla.connect import ConnectError, Measure, SourceColumns, SourceRecord, So
 from ottla.connectors.cdc.events import Events
 from ottla.connectors.cdc.metrics import CaptureMetrics
 from ottla.connectors.cdc.notifications import INITIAL, Notifications
-from ottla.connectors.cdc.replication import ServerAwayError
+from ottla.connectors.cdc.replication import ServerAwayError, ServerRefusesError
 from ottla.connectors.cdc.scan import Scan, with_offset
 from ottla.connectors.cdc.signalling import Signalling
 
@@ -27,6 +27,8 @@ __all__ = ["CaptureTask"]
 log = logging.getLogger(__name__)
 RETRY_SECONDS: Final = 5.0
 """Between two tries to reach a server that has gone away."""
+REFUSALS_MAX: Final = 24
+"""How often a server that is there may refuse the connection, one try behind the other, before the task ends."""
 Stream = TypeVar("Stream")
 
 
@@ -53,6 +55,7 @@ class CaptureTask(SourceTask, ABC, Generic[Stream]):
         self._reading: Scan | None = None
         """The snapshot under way."""
         self._retry_at_s = 0.0
+        self._refusals = 0
 
     def measures(self) -> list[Measure]:
         """Return what Debezium's connector measures."""
@@ -147,6 +150,7 @@ class CaptureTask(SourceTask, ABC, Generic[Stream]):
             self._lost(error)
             return False
         self._metrics.is_connected = True
+        self._refusals = 0
         return True
 
     def _looked_for_signals(self) -> bool:
@@ -162,7 +166,10 @@ class CaptureTask(SourceTask, ABC, Generic[Stream]):
         return True
 
     def _lost(self, error: ConnectError) -> None:
-        """Hang up, and try again after a while, behind what was told."""
+        """Hang up, and try again after a while, behind what was told. Raises ConnectError where it refuses for long."""
+        self._refusals += isinstance(error, ServerRefusesError)
+        if self._refusals > REFUSALS_MAX:
+            raise ConnectError(f"{error} ({self._refusals} times, and the server is there)") from error
         log.warning("%s; trying again in %.0f s", error, RETRY_SECONDS)
         self._metrics.is_connected = False
         self._hang_up()

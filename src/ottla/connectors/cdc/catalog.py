@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.connect import ConnectError, DataError
 from ottla.connectors.cdc.column_kinds import ColumnKind, ColumnType
-from ottla.connectors.cdc.replication import LOOK_SECONDS, is_ready
+from ottla.connectors.cdc.replication import LOOK_SECONDS, ServerAwayError, is_away, is_ready, sqlstate_of
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -20,11 +20,18 @@ __all__ = ["Catalog", "CatalogColumn", "CatalogTable", "TableId", "default_of"]
 
 COPIED_BYTES_MAX: Final = 4 << 20
 """Rows that are handed on together are no more than these bytes, but for one that is larger itself."""
+LAST_WORDS_MAX: Final = 8
+"""How often is read what a server has said unasked, before it is asked all the same."""
 _TABLES: Final = """
 select c.oid, n.nspname, c.relname, c.relkind = 'p' or c.relispartition
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where c.relkind in ('r', 'p') and n.nspname not in ('pg_catalog', 'information_schema') and n.nspname !~ '^pg_toast'
   and c.relpersistence = 'p'"""
+_PARTS: Final = """
+select wn.nspname, w.relname, pn.nspname, p.relname from pg_inherits i
+join pg_class w on w.oid = i.inhparent join pg_namespace wn on wn.oid = w.relnamespace
+join pg_class p on p.oid = i.inhrelid join pg_namespace pn on pn.oid = p.relnamespace
+where p.relispartition and p.relkind in ('r', 'p') order by 1, 2, 3, 4"""
 _COLUMNS: Final = """
 select a.attname, a.atttypid, a.atttypmod, a.attnotnull, pg_get_expr(d.adbin, d.adrelid)
 from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
@@ -39,7 +46,7 @@ where i.indexrelid = (
   order by x.indisprimary desc, x.indexrelid limit 1)
 order by k.place"""
 _TYPE: Final = """
-select t.typname, t.typtype::text, t.typelem, t.typbasetype, t.typtypmod, t.typcategory::text,
+select t.typname, t.typtype::text, t.typelem, t.typbasetype, t.typtypmod, t.typcategory::text, t.typdelim::text,
        array(select e.enumlabel::text from pg_enum e where e.enumtypid = t.oid order by e.enumsortorder)
 from pg_type t where t.oid = %s"""
 
@@ -83,6 +90,8 @@ class Catalog:
     def __init__(self, connection: Connection[Any]) -> None:
         self._connection = connection
         self._types: dict[tuple[int, int], ColumnType] = {}
+        self.money_shift = 0
+        """By how many digits money is larger than it is printed."""
 
     def table(self, oid: int) -> CatalogTable | None:
         """Return a table by its number, None where it is gone."""
@@ -96,6 +105,10 @@ class Catalog:
     def names(self) -> dict[TableId, bool]:
         """Return all tables of users by name, and whether each is divided or a part of one that is."""
         return {name: is_divided for _, name, is_divided in self._listed()}
+
+    def parts(self) -> list[tuple[TableId, TableId]]:
+        """Return each divided table with each table that is a part of it."""
+        return [(TableId(*row[:2]), TableId(*row[2:])) for row in self.rows(_PARTS)]
 
     def _listed(self) -> list[tuple[int, TableId, bool]]:
         rows = self.rows(f"{_TABLES} order by n.nspname, c.relname")
@@ -119,11 +132,12 @@ class Catalog:
         rows = self.rows(_TYPE, oid)
         if not rows:
             return ColumnType(oid, "unknown", modifier)
-        name, kind, element, base, base_modifier, category, labels = rows[0]
+        name, kind, element, base, base_modifier, category, delimiter, labels = rows[0]
         if kind == "d":
             return replace(self.type(base, base_modifier), domain=name)
         is_array = category == "A" and element
-        return ColumnType(oid, name, modifier, tuple(labels), self.type(element, modifier) if is_array else None)
+        of_element = self.type(element, modifier) if is_array else None
+        return ColumnType(oid, name, modifier, tuple(labels), of_element, delimiter=delimiter)
 
     def rows(self, query: str, *parameters: Any) -> list[Sequence[Any]]:
         """Return a query's rows; raises ConnectError in the server's words."""
@@ -132,7 +146,11 @@ class Catalog:
         try:
             return list(self._connection.execute(query, parameters).fetchall())
         except Error as error:
-            raise ConnectError(f"The database cannot be asked: {error}") from error
+            raise self._failure(f"The database cannot be asked: {error}", error.sqlstate) from error
+
+    def _failure(self, words: str, code: str | None) -> ConnectError:
+        """Return what has failed: the connection, which may come back, or what was asked."""
+        return ServerAwayError(words) if self.is_lost or (code is not None and is_away(code)) else ConnectError(words)
 
     def texts(self, query: str) -> list[list[bytes | None]]:
         """Return a query's rows as the server prints them; raises ConnectError in its words."""
@@ -140,7 +158,8 @@ class Catalog:
 
         result = self._connection.pgconn.exec_(query.encode())
         if result.status != pq.ExecStatus.TUPLES_OK:
-            raise ConnectError(f"The database cannot be read: {result.error_message.decode(errors='replace').strip()}")
+            words = result.error_message.decode(errors="replace").strip()
+            raise self._failure(f"The database cannot be read: {words}", sqlstate_of(result))
         return [[result.get_value(row, column) for column in range(result.nfields)] for row in range(result.ntuples)]
 
     def copied(self, query: str, rows_max: int) -> Iterator[list[memoryview]]:
@@ -156,7 +175,7 @@ class Catalog:
             with suppress(Error):
                 while self._connection.pgconn.get_result() is not None:
                     pass
-            raise ConnectError(f"The database cannot be read: {error}") from error
+            raise self._failure(f"The database cannot be read: {error}", error.sqlstate) from error
 
     def _copied(self, query: str, rows_max: int) -> Iterator[list[memoryview]]:
         from psycopg import pq
@@ -182,7 +201,7 @@ class Catalog:
         while connection.get_result() is not None:
             pass
         if result.status != pq.ExecStatus.COMMAND_OK:
-            raise ConnectError(f"The database cannot be read: {words}")
+            raise self._failure(f"The database cannot be read: {words}", sqlstate_of(result))
         if rows:
             yield rows
 
@@ -193,7 +212,7 @@ class Catalog:
         try:
             self._connection.execute(statement)
         except Error as error:
-            raise ConnectError(f"The database refuses {statement!r}: {error}") from error
+            raise self._failure(f"The database refuses {statement!r}: {error}", error.sqlstate) from error
 
     def slot(self, name: str) -> Mapping[str, Any] | None:
         """Return what is known of a slot, None where there is none."""
@@ -211,6 +230,20 @@ class Catalog:
         from psycopg import pq
 
         return self._connection.closed or self._connection.pgconn.status != pq.ConnStatus.OK
+
+    def is_lost_by_now(self) -> bool:
+        """Whether the connection is broken, by what has come while nothing was asked: the server's last words."""
+        from psycopg import OperationalError, pq
+
+        connection = self._connection.pgconn
+        if not self.is_lost and connection.transaction_status == pq.TransactionStatus.IDLE:
+            with suppress(OperationalError):
+                for _ in range(LAST_WORDS_MAX):
+                    if not is_ready(connection.socket, select.POLLIN, 0):
+                        break
+                    connection.consume_input()
+                    connection.is_busy()
+        return self.is_lost
 
     def close(self) -> None:
         """Hang up."""

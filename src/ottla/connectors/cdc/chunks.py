@@ -7,14 +7,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ottla.connect.data import Struct
 from ottla.connectors.cdc.catalog import TableId
 from ottla.connectors.cdc.events import Row, Table
 from ottla.connectors.cdc.signals import Request
 
-__all__ = ["Chunk", "ChunkServer", "Chunks", "Keys"]
+__all__ = ["Chunk", "ChunkServer", "Chunks", "Keys", "comparable"]
 
 Keys = tuple[str, ...]
 """Values of a key's columns, as the server prints them."""
+
+
+def comparable(value: Any) -> Any:
+    """Return what equals, and is found by, what an equal value of a key gives: structs, lists and maps by what they hold."""
+    if isinstance(value, Struct):
+        return tuple(map(comparable, value.values))
+    if isinstance(value, Mapping):
+        return frozenset((comparable(key), comparable(each)) for key, each in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(map(comparable, value))
+    return "NaN" if value != value else value  # no number equals NaN, itself included; the server's does
 
 
 class ChunkServer(Protocol):

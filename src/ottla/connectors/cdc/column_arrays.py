@@ -59,9 +59,22 @@ def decimals(scale: int) -> Callable[[pa.Array], pa.Array] | None:
     def make(column: pa.Array) -> pa.Array:
         import pyarrow as pa
 
+        _refuse_longer(column)
         return texts(column).cast(pa.decimal128(PRECISION_MAX, scale))
 
     return make
+
+
+def _refuse_longer(column: pa.Array) -> None:
+    """Raise pa.ArrowInvalid for more digits than Arrow has: its cast of text takes them, and gives another number."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if (pc.max(pc.binary_length(column)).as_py() or 0) <= PRECISION_MAX:
+        return
+    signs = pc.add(pc.count_substring(column, b"-"), pc.count_substring(column, b"."))
+    if pc.max(pc.subtract(pc.binary_length(column), signs)).as_py() > PRECISION_MAX:
+        raise pa.ArrowInvalid(f"a number has more than {PRECISION_MAX} digits")
 
 
 def dates(column: pa.Array) -> pa.Array:

@@ -19,6 +19,7 @@ from ottla.connect.data import INT32 as INT32_SCHEMA
 from ottla.connect.data import (
     OPTIONAL_STRING,
     STRING,
+    FarDate,
     SchemaBuilder,
     Struct,
     any_date_of_days,
@@ -52,6 +53,8 @@ class ColumnType:
     """Of an array."""
     domain: str = ""
     """The name of the domain that it is, if it is one."""
+    delimiter: str = ","
+    """What stands between its values where they are an array's elements: `;` between boxes."""
 
     @property
     def is_text(self) -> bool:
@@ -79,6 +82,8 @@ class KindSettings:
     hstore: str = "json"
     binary: str = "bytes"
     money_digits: int = 2
+    money_shift: int = 0
+    """By how many digits money is larger than it is printed."""
     placeholder: str = "__debezium_unavailable_value"
     unknown: bool = False
 
@@ -207,21 +212,27 @@ def _variable_column(column: Any) -> Any:
 def _money(type_: ColumnType, settings: KindSettings) -> ColumnKind:
     step = Decimal((0, (1,), -settings.money_digits))
 
+    def amount(raw: bytes) -> Decimal:
+        return _amount(raw).scaleb(settings.money_shift)
+
     if settings.decimal == "string":
-        return ColumnKind(SchemaBuilder.string, lambda raw: str(_amount(raw)), zero="0")
+        return ColumnKind(SchemaBuilder.string, lambda raw: f"{amount(raw):f}", zero="0")
     if settings.decimal == "double":
-        return ColumnKind(SchemaBuilder.float64, lambda raw: float(_amount(raw)), zero=0.0)
+        return ColumnKind(SchemaBuilder.float64, lambda raw: float(amount(raw)), zero=0.0)
     return ColumnKind(
         lambda: _decimal_builder(settings.money_digits),
-        lambda raw: _amount(raw).quantize(step),
+        lambda raw: amount(raw).quantize(step),
         zero=Decimal(0).quantize(step),
     )
 
 
 def _amount(raw: bytes) -> Decimal:
+    """Return money as the locale C prints it: `-$1,234.56`."""
     text = raw.decode()
-    sign = -1 if "-" in text or "(" in text else 1
-    return sign * Decimal(re.sub(r"[^0-9.]", "", text) or "0")
+    found = re.fullmatch(r"(-?)\$?([0-9,]+(?:\.[0-9]+)?)", text)
+    if found is None:
+        raise DataError(f"PostgreSQL printed {text!r}, which is no money in lc_monetary=C")
+    return Decimal(found[1] + found[2].replace(",", ""))
 
 
 # -- texts and bytes
@@ -382,7 +393,7 @@ def _timestamp(type_: ColumnType, settings: KindSettings) -> ColumnKind:
             zero=any_timestamp_of_ms(0),
         )
     if settings.time == "nanoseconds":
-        return _whole("NanoTimestamp", lambda raw: _bounded(us(raw) * 1000))
+        return _whole("NanoTimestamp", lambda raw: _bounded(us(raw), 1000))
     if settings.time != "microseconds" and 0 <= type_.modifier <= 3:
         return _whole("Timestamp", lambda raw: _scaled(us(raw), 1000), column=column_arrays.milliseconds)
     return _whole("MicroTimestamp", lambda raw: _bounded(us(raw)), column=column_arrays.microseconds)
@@ -398,9 +409,21 @@ def _scaled(us: int, by: int) -> int:
     return us if us in (clock.INFINITY, -clock.INFINITY - 1) else us // by
 
 
-def _bounded(number: int) -> int:
-    """Return a number that 64 bits hold: PostgreSQL's last years in microseconds since 1970 are beyond them."""
-    return max(-clock.INFINITY - 1, min(number, clock.INFINITY))
+def _bounded(us: int, by: int = 1) -> int:
+    """Return microseconds in smaller units; the infinities stay the ends of 64 bits.
+
+    PostgreSQL's last years in microseconds since 1970 are beyond 64 bits; in nanoseconds all before 1677 and behind 2262.
+    """
+    if us in (clock.INFINITY, -clock.INFINITY - 1):
+        return us
+    found = us * by
+    if not -clock.INFINITY - 1 < found < clock.INFINITY:
+        when = FarDate(us // clock.DAY_US)
+        raise DataError(
+            f"A timestamp of {when} is beyond 64 bits of {'micro' if by == 1 else 'nano'}seconds since 1970: "
+            "time.precision.mode=isostring or connect takes it"
+        )
+    return found
 
 
 def _whole(
@@ -462,9 +485,10 @@ def _array(element: ColumnType, settings: KindSettings) -> ColumnKind | None:
     if kind is None:
         return None
     of_element = kind.builder().optional().build()
+    delimiter = element.delimiter
 
     def parse(raw: bytes) -> list[Any]:
-        return [None if each is None else kind.parse(each.encode()) for each in elements(raw.decode())]
+        return [None if each is None else kind.parse(each.encode()) for each in elements(raw.decode(), delimiter)]
 
     def column(texts: Any) -> Any:
         import pyarrow as pa
@@ -483,22 +507,32 @@ def _array(element: ColumnType, settings: KindSettings) -> ColumnKind | None:
     )
 
 
-_ELEMENT = re.compile(r'"((?:[^"\\]|\\.)*)"|([^,{}"\s][^,{}"]*)', re.DOTALL)
+_SPACE: Final = " \t\n\r\v\f"
+"""What PostgreSQL takes for white space between an array's elements; all else is part of one."""
 
 
-def elements(text: str) -> list[str | None]:
-    """Return what an array's text holds, in order; those of several dimensions one after another."""
+_ELEMENT = re.compile(r'"((?:[^"\\]|\\.)*)"|([^{}"]+)', re.DOTALL)
+"""An element in quotes, or what stands between two of them and braces: elements without quotes, and delimiters."""
+
+
+def elements(text: str, delimiter: str = ",") -> list[str | None]:
+    """Return what an array's text holds, in order; those of several dimensions one after another.
+
+    An `int2vector` and an `oidvector` are arrays without braces.
+    """
     if text.startswith("["):  # bounds that do not begin with 1
         text = text.partition("=")[2]
     if not text.startswith("{"):
+        if re.fullmatch(r"[-\d ]*", text, re.ASCII):
+            return [*text.split()]
         raise DataError(f"PostgreSQL printed {text[:40]!r}, which is no array")
     found: list[str | None] = []
     for match in _ELEMENT.finditer(text):
         if match[1] is not None:
             found.append(_unescaped(match[1]))
-        else:
-            bare = match[2].rstrip()
-            found.append(None if bare == "NULL" else _unescaped(bare))
+            continue
+        bare = (each.strip(_SPACE) for each in match[2].split(delimiter))
+        found += [None if each == "NULL" else _unescaped(each) for each in bare if each]
     return found
 
 

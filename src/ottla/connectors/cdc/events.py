@@ -41,6 +41,7 @@ __all__ = [
     "TableEvents",
     "Transaction",
     "made",
+    "sent_with",
     "struct_schema",
 ]
 
@@ -281,6 +282,8 @@ class TableEvents:
         self._structs = _structs_of(self._row)
         self._key_names = [each for each in self._key_of(table) if each in self._places]
         raw_places = {each.name: place for place, each in enumerate(self._columns) if each is not None}
+        self._key_places = {name: raw_places[name] for name in self._key_names}
+        """Where the columns of the key stand in what the server sends."""
         self._hidden_keys = [
             (at, used[self._places[name]], raw_places[name])
             for at, name in enumerate(self._key_names)
@@ -369,8 +372,8 @@ class TableEvents:
                 return columns
         return table.key
 
-    def row(self, row: Row, *, old: Struct | None = None) -> Struct:
-        """Return a row's struct; raises DataError. What was not sent is of the row before it, or a placeholder.
+    def row(self, row: Row) -> Struct:
+        """Return a row's struct; raises DataError. What was not sent is a placeholder.
 
         Null where it is not allowed, in a row that has the key alone, is the type's zero.
         """
@@ -382,7 +385,7 @@ class TableEvents:
                 missing = column.is_required and column.default is None
                 values.append(column.kind.zero if missing else column.kind.null)
             elif isinstance(raw, Unchanged):
-                values.append(column.kind.unavailable if old is None else old.values[len(values)])
+                values.append(column.kind.unavailable)
             else:
                 values.append(self._parsed(column, raw))
         values += [each.kind.null for each in self._used[len(values) :]]
@@ -408,8 +411,9 @@ class TableEvents:
         self, old: Row | None, new: Row, moment: Any, transaction: Transaction | None, *, old_is_key: bool
     ) -> list[SourceRecord]:
         """Return the records of an update: one, or a deletion and an insertion where the key has changed."""
+        new = sent_with(old, new)
         before = None if old is None else self.row(old)
-        after = self.row(new, old=None if old_is_key else before)
+        after = self.row(new)
         key = self._key_in(after, new)
         old_key = key if before is None or old is None else self._key_in(before, old)
         if key is None or old_key is None or old_key.values == key.values:
@@ -440,6 +444,13 @@ class TableEvents:
         """Return a row's key; of a column that is hidden in rows it has the value itself."""
         if self._key is None:
             return None
+        for name, place in self._key_places.items():
+            if place < len(raw) and isinstance(raw[place], Unchanged):
+                raise DataError(
+                    f"The key of a row of {self.id} is not known: column {name} is large, not changed, and was not sent. "
+                    f"ALTER TABLE {self.id} REPLICA IDENTITY FULL has it sent from then on; or leave the table, or the "
+                    "column in message.key.columns, out"
+                )
         values = [row.values[self._places[name]] for name in self._key_names]
         for at, column, place in self._hidden_keys:
             text = raw[place]
@@ -453,7 +464,7 @@ class TableEvents:
         return self._key_names
 
     def key_of(self, raw: Row) -> tuple[Any, ...] | None:
-        """Return the values of a row's key, None where it has none: as `read` gives it to the same row."""
+        """Return the values of a row's key, None where it has none: as `read` gives it to the same row. Raises DataError."""
         key = self._key_in(self.row(raw), raw)
         return None if key is None else tuple(key.values)
 
@@ -484,6 +495,16 @@ class TableEvents:
             source_offset=None,
             headers=(*headers, *events.headers) if headers else events.headers,
         )
+
+
+def sent_with(old: Row | None, new: Row) -> Row:
+    """Return a row with what was not sent of it and stands in the row before, which may have its key alone."""
+    if old is None or not any(isinstance(each, Unchanged) for each in new):
+        return new
+    before = [*old, *([None] * (len(new) - len(old)))]
+    return [
+        was if isinstance(each, Unchanged) and was is not None else each for was, each in zip(before, new, strict=False)
+    ]
 
 
 def _structs_of(row: Schema) -> list[tuple[int, Schema]]:

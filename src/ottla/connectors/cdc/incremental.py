@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from ottla.connect import ConnectError, DataError, SourceRecord
 from ottla.connectors.cdc.catalog import TableId
-from ottla.connectors.cdc.chunks import Chunks, ChunkServer, Keys
+from ottla.connectors.cdc.chunks import Chunks, ChunkServer, Keys, comparable
 from ottla.connectors.cdc.events import Events, Row, Table
 from ottla.connectors.cdc.notifications import INCREMENTAL as AGGREGATE
 from ottla.connectors.cdc.notifications import Notifications
@@ -315,8 +315,17 @@ class IncrementalSnapshot:
         maker = self._events.table(table)
         window.has_own_keys = sorted(maker.key_names) == sorted(table.key)
         for at, row in enumerate(rows):
-            record = maker.read(row, moment)
-            key = (at,) if record.key is None else tuple(map(repr, record.key.values))
+            try:
+                record = maker.read(row, moment)
+            except DataError as error:  # it would end the snapshot at each try: the row is named, the others are read
+                log.error(
+                    "A row is left out of the incremental snapshot of %s: %s; its key: %s",
+                    table.id,
+                    error,
+                    _told(table, row),
+                )
+                continue
+            key = (at,) if record.key is None else tuple(map(comparable, record.key.values))
             window.records.setdefault(key, []).append(record)
 
     def _mark_id(self, server: ChunkServer) -> str:
@@ -364,11 +373,21 @@ class IncrementalSnapshot:
         window = self._window
         if window is None or window.table != table:
             return
-        name = None if key is None else tuple(map(repr, key))
-        if name is None or (not window.has_own_keys and name in window.records):
+        name = None if key is None else tuple(map(comparable, key))
+        alike = () if name is None else window.records.get(name, ())
+        if name is None or len(alike) > 1 or (alike and not window.has_own_keys):
             window.is_spoiled = True
         else:
             window.records.pop(name, None)
+
+
+def _told(table: Table, row: Row) -> str:
+    """Return a row's key as the server prints it, for people."""
+    named = zip(table.columns, row, strict=False)
+    key = {each.name: value for each, value in named if each.name in table.key}
+    return ", ".join(
+        f"{name}={value.decode(errors='replace') if isinstance(value, bytes) else value}" for name, value in key.items()
+    )
 
 
 def _now() -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ottla.connect import ConnectError
 from ottla.connectors.cdc.signals import KEPT
 
-__all__ = ["STREAMED_MAX", "Position", "SeenTransactions", "StreamedTransactions"]
+__all__ = ["STREAMED_MAX", "Origin", "Position", "SeenTransactions", "StreamedTransactions"]
 
 STREAMED_MAX: Final = 10_000
 """How many transactions are noted before somebody has to look which of them are seen."""
@@ -34,6 +34,16 @@ class SeenTransactions:
         if whole >= xmax:
             return False
         return whole < xmin or str(whole) not in running.split(",")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Whose log a place is in: another server's, or another timeline's, has something else at the same place."""
+
+    system: str
+    """The identifier that a cluster is given when it is made; copies have the same."""
+    timeline: int
+    """Counted up where a copy or a standby begins to write by itself."""
 
 
 class StreamedTransactions:
@@ -75,6 +85,8 @@ class Position:
     seen: SeenTransactions | None = None
     more: Mapping[str, Any] = field(default_factory=dict)
     """What else is kept in offsets: how far snapshots are that signals have asked for."""
+    origin: Origin | None = None
+    """None in offsets that say nothing of it: Debezium's, and older ones."""
 
     def offset(self, **more: Any) -> dict[str, Any]:
         """Return it as a source offset, with Debezium's names where it has them."""
@@ -87,6 +99,8 @@ class Position:
         }
         if self.seen is not None:
             found |= {"snapshot_seen": self.seen.text, "snapshot_until": self.seen.until_lsn}
+        if self.origin is not None:
+            found |= {"system_id": self.origin.system, "timeline": self.origin.timeline}
         return found
 
     @classmethod
@@ -101,16 +115,18 @@ class Position:
         if not isinstance(lsn, int) or not isinstance(changes, int) or not isinstance(until, int):
             raise ConnectError(f"An offset of this connector has lsn_commit, a number: {dict(offset)} has not")
         kept = {name: value for name, value in offset.items() if name.startswith(KEPT)}
-        return cls(lsn, changes, None if seen is None else SeenTransactions(str(seen), until), kept)
+        system, timeline = offset.get("system_id"), offset.get("timeline")
+        origin = Origin(str(system), timeline) if system is not None and isinstance(timeline, int) else None
+        return cls(lsn, changes, None if seen is None else SeenTransactions(str(seen), until), kept, origin)
 
     def after_commit(self, end_lsn: int) -> Position:
         """Return the place behind a commit; what a snapshot has seen is forgotten where it can be met no more."""
         seen = self.seen if self.seen is not None and end_lsn < self.seen.until_lsn else None
-        return Position(max(end_lsn, self.commit_lsn), 0, seen, self.more)
+        return replace(self, commit_lsn=max(end_lsn, self.commit_lsn), changes=0, seen=seen)
 
     def after_change(self) -> Position:
         """Return the place behind one more change of the transaction under way."""
-        return Position(self.commit_lsn, self.changes + 1, self.seen, self.more)
+        return replace(self, changes=self.changes + 1)
 
     def keeping(self, more: Mapping[str, Any]) -> Position:
         """Return the same place with other things that are kept with it."""

@@ -90,11 +90,12 @@ def columns_of_csv(lines: Sequence[bytes | memoryview], count: int) -> list[pa.A
     import pyarrow as pa
     from pyarrow import csv
 
-    data = b"".join(lines)
+    # the reader takes a byte order mark at the beginning away, which may be a row's own: not behind a line that is skipped
+    data = b"\n" + b"".join(lines)
     names = [str(place) for place in range(count)]
     table = csv.read_csv(
         pa.BufferReader(data),
-        csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
+        csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names, skip_rows=1),
         csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
         csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.binary()),

@@ -12,31 +12,41 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.connect import ConnectError
 from ottla.connectors.cdc.pgoutput import EPOCH_US
+from ottla.connectors.cdc.sessions import PINNED
 
 if TYPE_CHECKING:
-    from psycopg.pq.abc import PGconn
+    from psycopg.pq.abc import PGconn, PGresult
 
 __all__ = [
     "Keepalive",
     "ReplicationStream",
     "ServerAwayError",
+    "ServerRefusesError",
+    "connecting_error",
     "conninfo_of",
+    "is_away",
     "is_ready",
     "literal",
     "lsn_of",
     "lsn_text",
     "quoted",
+    "sqlstate_of",
+    "stream_error",
 ]
 
 _XLOG_DATA: Final = ord("w")
 _DATA, _ALIVE, _STATUS = Struct(">QQq"), Struct(">QqB"), Struct(">cQQQqB")
 LOOK_SECONDS: Final = 0.2
 """Between two looks whether to stop, while nothing comes."""
-GUCS: Final = (
-    "-c datestyle=ISO -c intervalstyle=iso_8601 -c timezone=UTC -c extra_float_digits=3 -c bytea_output=hex "
-    "-c client_encoding=UTF8"
-)
-"""How values are printed, in the stream and in the snapshot alike."""
+_AWAY: Final = ("08", "53", "57P")
+"""What the codes begin with of errors that pass: connections, resources, an administrator's restart."""
+_IN_USE: Final = "55006"
+_WHAT_TO_DO: Final = {
+    "42704": ". What was dropped is missing for all changes before it is made again, too: make it again, drop the slot, and "
+    "reset the connector's offsets to read the tables anew",
+}
+READ_BYTES_MAX: Final = 16 << 20
+"""Messages that are taken at once are no more than these bytes, but for one that is larger itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +88,38 @@ class ServerAwayError(ConnectError):
     """The server has gone away, and may come back."""
 
 
+class ServerRefusesError(ServerAwayError):
+    """The server is there, and does not take the connection: who is tried again for ever would never be heard of."""
+
+
+def is_away(code: str | None) -> bool:
+    """Whether an error with this code (SQLSTATE) passes by itself, or none came because the connection is broken."""
+    return code is None or code.startswith(_AWAY)
+
+
+def sqlstate_of(result: PGresult) -> str | None:
+    """Return the code of a result's error, None where it has none: the server has not said anything."""
+    from psycopg import pq
+
+    found = result.error_field(pq.DiagnosticField.SQLSTATE)
+    return None if found is None else found.decode()
+
+
+def stream_error(words: str, code: str | None) -> ConnectError:
+    """Return the error of a stream that has ended: one that passes, or one that somebody has to do something about."""
+    if is_away(code) or code == _IN_USE:  # of a reader who has hung up, which the server notices a little later
+        return ServerAwayError(words)
+    return ConnectError(f"{words} ({code}){_WHAT_TO_DO.get(code or '', '')}")
+
+
+def connecting_error(words: str, conninfo: bytes) -> ServerAwayError:
+    """Return the error of a connection that cannot be opened: is a server there at all, that takes others?"""
+    from psycopg import pq
+
+    is_there = pq.PGconn.ping(conninfo) == pq.Ping.OK
+    return (ServerRefusesError if is_there else ServerAwayError)(words)
+
+
 class ReplicationStream:
     """Reads a slot from a place on; `read` gives what has come, `confirm` says what is stored elsewhere.
 
@@ -94,7 +136,9 @@ class ReplicationStream:
         if self._connection.status != pq.ConnStatus.OK:
             words = self._connection.error_message.decode(errors="replace").strip()
             self._connection.finish()
-            raise ConnectError(f"The replication connection cannot be opened: {words}")
+            raise connecting_error(f"The replication connection cannot be opened: {words}", conninfo)
+        self._failure: ConnectError | None = None
+        """Why nothing more comes."""
         self._confirmed = self._received = 0
         self._told_at_s = 0.0
 
@@ -104,7 +148,8 @@ class ReplicationStream:
         command = f"START_REPLICATION SLOT {quoted(slot)} LOGICAL {lsn_text(lsn)} ({given})"
         result = self._connection.exec_(command.encode())
         if result.status != self._pq.ExecStatus.COPY_BOTH:
-            raise ConnectError(f"Slot {slot} cannot be read: {result.error_message.decode(errors='replace').strip()}")
+            words = result.error_message.decode(errors="replace").strip()
+            raise stream_error(f"Slot {slot} cannot be read: {words}", sqlstate_of(result))
         self._confirmed = self._received = lsn
         self._connection.nonblocking = 1
 
@@ -122,23 +167,32 @@ class ReplicationStream:
             raise ServerAwayError(f"The replication stream is broken: {error}") from error
 
     def _read(self, most: int, wait_s: float) -> list[bytes | Keepalive]:
+        if self._failure is not None:
+            raise self._failure
         found: list[bytes | Keepalive] = []
         until_s = time.monotonic() + wait_s
         get = self._connection.get_copy_data
-        while len(found) < most and not self._stopping.is_set():
+        left = READ_BYTES_MAX
+        while len(found) < most and left > 0 and not self._stopping.is_set():
             for _ in range(most - len(found)):  # a row each: the innermost loop of all
                 size, data = get(1)
                 if size <= 0:
                     break
                 message = bytes(data)
+                left -= size
                 if message[0] == _XLOG_DATA:
                     found.append(message)
+                    if left <= 0:
+                        break
                 else:
                     self._take_keepalive(message, found)
             if size > 0:
                 continue
             if size < 0:
-                raise ServerAwayError(f"The replication stream has ended{self._why()}")
+                self._failure = self._ended()
+                if not found:
+                    raise self._failure
+                break  # what has come is told first
             self._tell_status(now=False)
             left_s = 0.0 if found else until_s - time.monotonic()
             if not found and left_s <= 0:
@@ -191,11 +245,25 @@ class ReplicationStream:
         while self._connection.flush() and time.monotonic() < deadline_s:
             is_ready(self._connection.socket, select.POLLOUT, 1.0)
 
-    def _why(self) -> str:
+    def _ended(self) -> ConnectError:
+        """Return why the stream is over, in the server's words."""
         words = self._connection.error_message.decode(errors="replace").strip()
         result = self._connection.get_result()
+        code = None if result is None else sqlstate_of(result)
         words = words or (result.error_message.decode(errors="replace").strip() if result is not None else "")
-        return f": {words}" if words else ""
+        return stream_error(f"The replication stream has ended{f': {words}' if words else ''}", code)
+
+    def switched_from(self, timeline: int, now: int) -> int | None:
+        """Return where the server's timeline `now` has left an earlier one, None where it does not come from that."""
+        result = self._connection.exec_(f"TIMELINE_HISTORY {now}".encode())
+        if result.status != self._pq.ExecStatus.TUPLES_OK:
+            words = result.error_message.decode(errors="replace").strip()
+            raise stream_error(f"The history of timeline {now} cannot be read: {words}", sqlstate_of(result))
+        for line in (result.get_value(0, 1) or b"").decode(errors="replace").splitlines():
+            parts = line.split()
+            if len(parts) >= 2 and parts[0] == str(timeline):
+                return lsn_of(parts[1])
+        return None
 
     def close(self) -> None:
         """Hang up."""
@@ -203,7 +271,10 @@ class ReplicationStream:
 
 
 def conninfo_of(settings: Mapping[str, Any], *, replication: bool) -> bytes:
-    """Return libpq's connection string of the connector's settings."""
+    """Return libpq's connection string of the connector's settings.
+
+    The catalogue's connection has its own `lc_monetary` until it was asked what money is in (`sessions.pinning`).
+    """
     from psycopg.conninfo import make_conninfo
 
     parts: dict[str, Any] = {
@@ -219,7 +290,9 @@ def conninfo_of(settings: Mapping[str, Any], *, replication: bool) -> bytes:
         "keepalives": int(settings["database.tcpKeepAlive"]),
         "application_name": "Debezium Streaming" if replication else "Debezium General",
         "connect_timeout": 30,
-        "options": GUCS,
+        "options": " ".join(
+            f"-c {name}={value}" for name, value in PINNED.items() if replication or name != "lc_monetary"
+        ),
     }
     if replication:
         parts["replication"] = "database"

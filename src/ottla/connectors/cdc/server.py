@@ -11,13 +11,43 @@ from typing import Any
 from ottla.config import Password
 from ottla.connect import ConnectError
 from ottla.connectors.cdc.catalog import Catalog, TableId
-from ottla.connectors.cdc.positions import Position
-from ottla.connectors.cdc.replication import ServerAwayError, conninfo_of, literal, lsn_of, lsn_text, quoted
+from ottla.connectors.cdc.positions import Origin, Position
+from ottla.connectors.cdc.replication import (
+    ReplicationStream,
+    connecting_error,
+    conninfo_of,
+    literal,
+    lsn_of,
+    lsn_text,
+    quoted,
+)
+from ottla.connectors.cdc.sessions import pinning
 from ottla.connectors.cdc.settings import Selection
 
-__all__ = ["drop_slot", "opened_catalog", "plain_settings", "prepared_publication", "prepared_slot"]
+__all__ = ["drop_slot", "opened_catalog", "origin_of", "plain_settings", "prepared_publication", "prepared_slot"]
 
 log = logging.getLogger(__name__)
+_ANEW = (
+    "Reset the connector's offsets to read the tables anew, or set snapshot.mode=when_needed; rows that the server has no "
+    "more stay in the topics until somebody removes them"
+)
+MONEY_DIGITS = 2
+"""Behind the point in the pinned lc_monetary, C."""
+_MONEY_LOCALE = """
+select coalesce(
+  (select substr(c.one, length('lc_monetary=') + 1)
+   from pg_db_role_setting s cross join lateral unnest(s.setconfig) as c(one)
+   where s.setrole = 0 and s.setdatabase = (select oid from pg_database where datname = current_database())
+     and c.one like 'lc_monetary=%%'),
+  (select case when source in ('user', 'database user', 'session') then 'C' else setting end
+   from pg_settings where name = 'lc_monetary'))"""
+_ORIGIN = (
+    "select (select system_identifier from pg_control_system())::text, case when pg_is_in_recovery() "
+    "then (select timeline_id from pg_control_checkpoint()) "
+    "else ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::bigint end"
+)
+"""A standby's timeline is that of its last restart point, which may lag behind."""
+_END = "select pg_is_in_recovery(), case when pg_is_in_recovery() then '0/0' else pg_current_wal_insert_lsn()::text end"
 DROP_SECONDS_MAX = 10.0
 """How long a slot is waited for whose reader has hung up, which the server notices a little later."""
 
@@ -34,13 +64,16 @@ def opened_catalog(settings: Mapping[str, Any]) -> Catalog:
     except ImportError as error:
         raise ConnectError("The PostgreSQL connector needs psycopg: pip install 'ottla[connect]'") from error
     try:
-        connection = psycopg.connect(conninfo_of(settings, replication=False).decode(), autocommit=True)
+        conninfo = conninfo_of(settings, replication=False)
+        connection = psycopg.connect(conninfo.decode(), autocommit=True)
     except psycopg.Error as error:
-        raise ServerAwayError(f"The database cannot be reached: {str(error).strip()}") from error
+        raise connecting_error(f"The database cannot be reached: {str(error).strip()}", conninfo) from error
     catalog = Catalog(connection)
     for statement in (settings["database.initial.statements"] or "").split(";"):
         if statement.strip():
             catalog.run(statement)
+    catalog.money_shift = _money_shift(catalog)
+    catalog.rows(pinning())
     [[level]] = catalog.rows("select current_setting('wal_level')")
     if level != "logical":
         catalog.close()
@@ -49,6 +82,54 @@ def opened_catalog(settings: Mapping[str, Any]) -> Catalog:
             "postgresql.conf and restart the server"
         )
     return catalog
+
+
+def _money_shift(catalog: Catalog) -> int:
+    """Return by how many digits the point of money is further right than the pinned locale prints it.
+
+    The server keeps whole numbers of the smallest unit, and which that is says the locale that they were written under: the
+    database's, or the server's. What the capture's own user has does not matter.
+    """
+    [[locale]] = catalog.rows(_MONEY_LOCALE)
+    catalog.rows("select pg_catalog.set_config('lc_monetary', %s, false)", locale)
+    [[digits]] = catalog.rows("select pg_catalog.scale('1'::money::numeric)")
+    return MONEY_DIGITS - int(digits)
+
+
+def log_without_slot(catalog: Catalog, slot: str) -> int:
+    """Return where the log is, for a snapshot that no stream follows: a slot that nobody reads would keep the log."""
+    if catalog.slot(slot) is not None:
+        log.warning(
+            "Slot %s is there, and snapshot.mode=initial_only reads none: it keeps the server's log. Drop it, if nobody "
+            "else reads it: SELECT pg_drop_replication_slot('%s')",
+            slot,
+            slot,
+        )
+    [[text]] = catalog.rows("select pg_current_wal_insert_lsn()::text")
+    return lsn_of(text)
+
+
+def tell_broken_off(catalog: Catalog, slot: str, *, is_again: bool) -> None:
+    """Say what a snapshot that is made again leaves behind; `is_again` where it is one, if there was one before."""
+    if is_again and catalog.slot(slot) is not None:
+        log.warning(
+            "Slot %s is there and no offset: an earlier snapshot was broken off, or the offsets were reset. The tables are "
+            "read again. Rows that were told then and deleted since stay in the topics: remove them there, or have the "
+            "topics made anew; with transaction.boundary=connector and exactly-once a snapshot is whole or not there",
+            slot,
+        )
+
+
+def tell_divided(catalog: Catalog, selection: Selection) -> None:
+    """Say which captured tables are parts of others that are captured, too."""
+    for whole, part in catalog.parts():
+        if selection.has_table(whole) and selection.has_table(part):
+            log.warning(
+                "Table %s and its part %s are both captured: a snapshot tells each row under both names, and a change comes "
+                "under one (publish.via.partition.root). Leave the other out by table.exclude.list",
+                whole,
+                part,
+            )
 
 
 def prepared_publication(catalog: Catalog, settings: Mapping[str, Any], selection: Selection) -> None:
@@ -99,6 +180,8 @@ def prepared_slot(
 ) -> int:
     """Return where the slot begins, made where there is none; raises ConnectError where going on would lose changes."""
     name = settings["slot.name"]
+    if position is not None:
+        _refuse_other_log(catalog, settings, position, stopping)
     found = catalog.slot(name)
     if found is None:
         if position is not None:
@@ -121,13 +204,65 @@ def prepared_slot(
             raise ConnectError(f"Slot {name} is read by somebody else (process {found['active_pid']} of the server)")
         found = catalog.slot(name) or found
     confirmed = lsn_of(found["confirmed"])
-    if position is not None and confirmed > position.commit_lsn:
+    if position is not None and confirmed > position.commit_lsn and not _has_moved_it(settings, position):
         raise ConnectError(
             f"Slot {name} was read up to {found['confirmed']} by somebody else, and the connector's offset is "
             f"{lsn_text(position.commit_lsn)}: changes between the two are lost. Reset the connector's offsets to read the "
             "tables anew, or set snapshot.mode=when_needed"
         )
     return confirmed
+
+
+def _has_moved_it(settings: Mapping[str, Any], position: Position) -> bool:
+    """Whether a slot that is further on may have been moved by the connector itself, where nothing of its tables came."""
+    return settings["lsn.flush.mode"] == "connector_and_driver" and not position.changes
+
+
+def origin_of(catalog: Catalog) -> Origin:
+    """Return whose log the server writes, or has received; raises ConnectError."""
+    [[system, timeline]] = catalog.rows(_ORIGIN)
+    return Origin(str(system), int(timeline))
+
+
+def _refuse_other_log(
+    catalog: Catalog, settings: Mapping[str, Any], position: Position, stopping: threading.Event
+) -> None:
+    """Raise ConnectError where what was told is not what the server has: it was made of an older copy, or is another."""
+    at, known = position.commit_lsn, position.origin
+    where = f"the connector's offset is {lsn_text(at)}"
+    now = origin_of(catalog)
+    if known is not None and known.system != now.system:
+        raise ConnectError(
+            f"The server is another one (system identifier {now.system}, and {known.system} in the offset): {where}, which "
+            f"means nothing here. {_ANEW}"
+        )
+    if known is not None and known.timeline != now.timeline:
+        _refuse_other_timeline(settings, known, now, at, stopping)
+    [[is_standby, end]] = catalog.rows(_END)
+    if not is_standby and lsn_of(end) < at:
+        raise ConnectError(
+            f"The server's log ends at {end}, and {where}: it was restored from an older copy, or has lost what it had "
+            f"committed. What was told behind that place is in the topics and no more in the tables. {_ANEW}"
+        )
+
+
+def _refuse_other_timeline(
+    settings: Mapping[str, Any], known: Origin, now: Origin, at: int, stopping: threading.Event
+) -> None:
+    stream = ReplicationStream(conninfo_of(settings, replication=True), 10.0, stopping)
+    try:
+        left = stream.switched_from(known.timeline, now.timeline) if known.timeline < now.timeline else None
+    finally:
+        stream.close()
+    if left is not None and at <= left:
+        log.info("The server is on timeline %d now, which has all that was told on %d", now.timeline, known.timeline)
+        return
+    ends = "does not come from it" if left is None else f"has left it at {lsn_text(left)}"
+    raise ConnectError(
+        f"The server is on timeline {now.timeline} and the connector's offset, {lsn_text(at)}, on timeline "
+        f"{known.timeline}: this one {ends}. The server was restored from an older copy, or is a standby that lacked what "
+        f"was told. {_ANEW}"
+    )
 
 
 def _refuse_foreign(name: str, found: Mapping[str, Any], settings: Mapping[str, Any]) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.connect import ConnectError, SourceColumns, SourceRecord
 from ottla.connectors.cdc.catalog import Catalog, CatalogTable
-from ottla.connectors.cdc.events import Events, Row, TableEvents
+from ottla.connectors.cdc.events import Events, TableEvents
 from ottla.connectors.cdc.metrics import CaptureMetrics
 from ottla.connectors.cdc.notifications import INITIAL, Notifications
 from ottla.connectors.cdc.positions import SeenTransactions
@@ -85,18 +85,10 @@ class Snapshot:
         name = f"{quoted(table.id.schema)}.{quoted(table.id.table)}"
         condition = self._conditions.get(str(table.id))
         query = f"select {listed} from {name}" + (f" where ({condition})" if condition else "")
-        if in_columns and maker.columns is not None:
-            for lines in self._catalog.copied(query, min(self._fetch, PIECE_ROWS_MAX)):
-                yield _Piece(maker, self._moment, len(lines), columns=columns_of_csv(lines, len(table.columns)))
-            return
-        self._catalog.run(f"declare snapshot_rows no scroll cursor for {query}")
-        while True:
-            rows = self._catalog.texts(f"fetch {self._fetch} from snapshot_rows")
-            if rows:
-                yield _Piece(maker, self._moment, len(rows), rows=rows)
-            if len(rows) < self._fetch:
-                break
-        self._catalog.run("close snapshot_rows")
+        in_columns = in_columns and maker.columns is not None
+        for lines in self._catalog.copied(query, min(self._fetch, PIECE_ROWS_MAX)):
+            columns = columns_of_csv(lines, max(1, len(table.columns)))
+            yield _Piece(maker, self._moment, len(lines), columns, in_columns=in_columns)
 
 
 @dataclass(slots=True)
@@ -106,23 +98,22 @@ class _Piece:
     maker: TableEvents
     moment: Moment
     count: int
-    rows: Iterable[Row] = ()
-    columns: list[pa.Array] | None = None
+    columns: list[pa.Array]
+    in_columns: bool
     first: str = "true"
     last: str = "true"
 
     def made(self) -> Iterator[SourceRecord | SourceColumns]:
         """See `scan.Piece`."""
         found = marks(self.count, self.first, self.last)
-        rows = self.rows
-        if self.columns is not None and self.maker.columns is not None:
+        if self.in_columns and self.maker.columns is not None:
             at, like = self.moment, self.first == self.last == "true"
             moments = Moments(at.lsn, at.commit_us, at.xid, None, "true" if like else found)
             made = self.maker.columns.made("r", self.columns, moments, None)
             if made is not None:
                 yield made
                 return
-            rows = zip(*(each.to_pylist() for each in self.columns), strict=True)
+        rows = zip(*(each.to_pylist() for each in self.columns), strict=True)
         for row, each in zip(rows, found, strict=True):
             record = self.maker.read(row, self.moment)
             mark(record, each)

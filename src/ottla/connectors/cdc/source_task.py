@@ -14,20 +14,31 @@ from ottla.connectors.cdc.capture_task import CaptureTask
 from ottla.connectors.cdc.catalog import Catalog, CatalogColumn, CatalogTable, TableId
 from ottla.connectors.cdc.change_runs import HEADER_BYTES, ChangeRun, Span, lsn_in
 from ottla.connectors.cdc.column_masks import column_rules
-from ottla.connectors.cdc.events import Events, TableEvents, Transaction
+from ottla.connectors.cdc.events import Events, TableEvents, Transaction, sent_with
 from ottla.connectors.cdc.metrics import CaptureMetrics
 from ottla.connectors.cdc.notifications import INITIAL, Notifications
 from ottla.connectors.cdc.positions import Position, StreamedTransactions
 from ottla.connectors.cdc.postgres_chunks import PostgresChunks
 from ottla.connectors.cdc.postgres_events import Messages, Moment, postgres_dialect
 from ottla.connectors.cdc.replication import (
+    Keepalive,
     ReplicationStream,
     ServerAwayError,
     conninfo_of,
     quoted,
 )
 from ottla.connectors.cdc.scan import Scan
-from ottla.connectors.cdc.server import drop_slot, opened_catalog, plain_settings, prepared_publication, prepared_slot
+from ottla.connectors.cdc.server import (
+    drop_slot,
+    log_without_slot,
+    opened_catalog,
+    origin_of,
+    plain_settings,
+    prepared_publication,
+    prepared_slot,
+    tell_broken_off,
+    tell_divided,
+)
 from ottla.connectors.cdc.settings import POSTGRES_DEF, Selection, keys_without_effect, kind_settings
 from ottla.connectors.cdc.signalling import Signalling
 from ottla.connectors.cdc.snapshot import Snapshot
@@ -66,6 +77,8 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
         self._last_commit: int | None = None
         """Where the last commit ended that this task, or the one before it, has passed."""
         self._idle_lsn = 0
+        self._handed: Mapping[str, Any] | None = None
+        """The offset of the last record of the stream that was handed on: stored, nothing waits to be."""
         self._signals: int | None = None
         """The number of the signals' table, where the stream has told of it."""
         self._streamed = StreamedTransactions()
@@ -78,7 +91,8 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
         if unused := keys_without_effect(props, POSTGRES_DEF.keys):
             log.warning("These settings have no effect here: %s", ", ".join(unused))
         self._selection = Selection.of(settings)
-        kinds = kind_settings(settings)
+        catalog = self._catalog = opened_catalog(settings)
+        kinds = replace(kind_settings(settings), money_shift=catalog.money_shift)
         self._events = Events(settings, postgres_dialect(settings, kinds), self._selection, column_rules(props))
         self._messages = Messages(self._events, kinds.binary)
         self._metrics = CaptureMetrics(settings["topic.prefix"])
@@ -88,28 +102,40 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
         self._heartbeat_at_s = time.monotonic() + self._heartbeat_s
         stored = self.context.offset(self._events.partition)
         position = Position.of(stored) if stored else None
-        self._catalog = opened_catalog(settings)
-        prepared_publication(self._catalog, settings, self._selection)
         if settings["heartbeat.action.query"] and not self._heartbeat_s:
             raise ConnectError("heartbeat.action.query is run with heartbeats, and heartbeat.interval.ms=0 has none")
         self._mode = mode = settings["snapshot.mode"]
-        if mode == "when_needed" and position is not None:
-            position = self._usable(position)
-        begin = prepared_slot(self._catalog, settings, position, self._stopping)
-        self._position = position or Position(begin)
+        is_read = mode == "always" or (position is None and mode not in ("no_data", "never"))
+        if mode == "initial_only":
+            begin = log_without_slot(catalog, settings["slot.name"])
+        else:
+            prepared_publication(catalog, settings, self._selection)
+            if mode == "when_needed" and position is not None:
+                position = self._usable(position)
+                is_read = position is None
+            tell_broken_off(catalog, settings["slot.name"], is_again=is_read and position is None)
+            begin = prepared_slot(catalog, settings, position, self._stopping)
+        tell_divided(catalog, self._selection)
+        self._position = self._standing_at(position or Position(begin), begin)
         self._notifications = Notifications(settings, self._events.partition)
         self._signalling = Signalling(
             settings, props, self._events, self._notifications, self._position.more, self._captured, self._where
         )
         self._keep()
         self._last_commit = None if position is None else position.commit_lsn
-        if mode == "always" or (position is None and mode not in ("no_data", "never")):
+        if is_read:
             self._stopping.wait(settings["snapshot.delay.ms"] / 1000)
-            snapshot = Snapshot(self._catalog, settings, self._events, self._notifications, self._metrics)
-            self._position = Position(self._position.commit_lsn, 0, snapshot.seen, self._position.more)
+            snapshot = Snapshot(catalog, settings, self._events, self._notifications, self._metrics)
+            self._position = replace(self._position, changes=0, seen=snapshot.seen)
             self._reading = Scan(snapshot.records(in_columns=self.context.takes_columns))
         else:
             self._notifications.tell(INITIAL, "SKIPPED")
+
+    def _standing_at(self, position: Position, begin: int) -> Position:
+        """Return the position with whose log it is in; a slot that the task has moved further on itself begins there."""
+        assert self._catalog is not None
+        position = replace(position, origin=origin_of(self._catalog))
+        return position.after_commit(begin) if begin > position.commit_lsn else position
 
     def _usable(self, position: Position) -> Position | None:
         """Return the position where the slot still has what it needs; else drop the slot, for a snapshot anew."""
@@ -180,6 +206,10 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
         self._waiting += found
 
     def _asked_of(self) -> Catalog:
+        if self._catalog is not None and self._reading is None and self._catalog.is_lost_by_now():
+            log.info("The connection that asks the catalogue has ended, and is opened anew")
+            self._catalog.close()
+            self._catalog = None
         if self._catalog is None:
             self._catalog = opened_catalog(self._settings)
         return self._catalog
@@ -209,7 +239,8 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
     def _opened_stream(self) -> ReplicationStream:
         settings = self._settings
         catalog = self._asked_of()
-        prepared_slot(catalog, settings, self._position, self._stopping)
+        begin = prepared_slot(catalog, settings, self._position, self._stopping)
+        self._position = self._standing_at(self._position, begin)
         stream = ReplicationStream(
             conninfo_of(settings, replication=True), settings["status.update.interval.ms"] / 1000, self._stopping
         )
@@ -229,25 +260,32 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
         assert self._stream is not None
         try:
             self._ask_how_far(self._stream)
-            found, at = self._stream.read(most, self._settings["poll.interval.ms"] / 1000), 0
-            while at < len(found):
-                if self._run is not None and (count := self._run.extend(found, at)):
-                    at += count
-                    continue
-                each = found[at]
-                at += 1
-                if isinstance(each, bytes):
-                    self._take(each)
-                elif self._begin is None:
-                    self._idle_lsn = max(self._idle_lsn, each.wal_end)
+            self._take_all(self._stream.read(most, self._settings["poll.interval.ms"] / 1000))
+            if self._begin is None:
+                self._let_go(max(self._idle_lsn, self._position.commit_lsn))
+            if self._heartbeat_s and self._begin is None and time.monotonic() >= self._heartbeat_at_s:
+                self._beat()
         except ServerAwayError as error:
+            self._end_run()
             self._lost(error)
+        found = self._taken()
+        self._handed = next((each.source_offset for each in reversed(found) if each.source_offset), self._handed)
+        return found or None
+
+    def _take_all(self, found: list[bytes | Keepalive]) -> None:
+        """Take what has come, rows that are alike together. Raises ServerAwayError where the catalogue cannot be asked."""
+        at = 0
+        while at < len(found):
+            if self._run is not None and (count := self._run.extend(found, at)):
+                at += count
+                continue
+            each = found[at]
+            at += 1
+            if isinstance(each, bytes):
+                self._take(each)
+            elif self._begin is None:
+                self._idle_lsn = max(self._idle_lsn, each.wal_end)
         self._end_run()
-        if self._begin is None:
-            self._let_go(max(self._idle_lsn, self._position.commit_lsn))
-        if self._heartbeat_s and self._begin is None and time.monotonic() >= self._heartbeat_at_s:
-            self._beat()
-        return self._taken() or None
 
     def _ask_how_far(self, stream: ReplicationStream) -> None:
         """Have the server say how far it has sent, where a chunk waits for that and nothing may come for long."""
@@ -272,8 +310,8 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
         """Say where reading is, and run what keeps the slot moving."""
         self._heartbeat_at_s = time.monotonic() + self._heartbeat_s
         query = self._settings["heartbeat.action.query"]
-        if query and self._catalog is not None:
-            self._catalog.run(query)
+        if query:
+            self._asked_of().run(query)
         record = self._events.heartbeat()
         if self._position.changes == 0 and self._idle_lsn > self._position.commit_lsn:
             self._position = self._position.after_commit(self._idle_lsn)
@@ -405,7 +443,9 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
             table = self._tables.get(oid)
             if table is None:
                 continue
-            rows = () if isinstance(message, pgoutput.Truncate) else (message.old, message.new)
+            rows: list[Any] = []
+            if isinstance(message, pgoutput.Change):
+                rows = [message.old, None if message.new is None else sent_with(message.old, message.new)]
             keys = [table.key_of(row) for row in rows if row is not None]
             for key in keys or (None,):
                 self._signalling.incremental.changed(table.id, key)
@@ -497,11 +537,8 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
             return
         position = Position.of(stored)
         lsn = position.commit_lsn
-        is_idle = (
-            self._begin is None
-            and not self._waiting
-            and replace(position, seen=None) == replace(self._position, seen=None)
-        )
+        is_stored = self._handed is None or dict(self._handed) == dict(stored)
+        is_idle = self._begin is None and not self._waiting and is_stored
         if self._settings["lsn.flush.mode"] == "connector_and_driver" and is_idle and not position.changes:
             lsn = max(lsn, self._idle_lsn)
         self._stream.confirm(lsn)

@@ -153,6 +153,7 @@ def _decimals(data: Numbers, begun: Numbers, lengths: Numbers, wanted: Node) -> 
     if ((lengths > DECIMAL_BYTES) & (found[:, -1] >> 7 != filler >> 7)).any():
         raise BadBytesError
     raw = pa.Array.from_buffers(pa.decimal128(38, wanted.scale), len(begun), [None, pa.py_buffer(found)])
+    raw.validate(full=True)  # a cast to as many digits looks at none
     return raw.cast(arrow_type_of(wanted))  # refuses what has more digits
 
 

@@ -19,7 +19,7 @@ __all__ = ["Write", "joined", "write_as"]
 
 Write = Callable[[pa.Array], list[pa.BinaryArray]]
 """Makes of a column without nulls the bytes of its rows, in parts that follow each other in each row."""
-VARINT_BYTES_MAX, DECIMAL_BYTES = 10, 16
+VARINT_BYTES_MAX, DECIMAL_BYTES, WIDE_DIGITS_MAX = 10, 16, 76
 
 
 def write_as(node: Node, column: pa.DataType, path: str = "") -> Write:
@@ -48,12 +48,24 @@ def _cast(write: Write, wanted: pa.DataType, path: str) -> Write:
         if column.null_count:
             raise SerdeError(f"{_called(path)} is null, which the Avro schema does not allow")
         try:
-            return write(column if column.type == wanted else column.cast(wanted))
+            return write(_as_wanted(column, wanted))
         except pa.ArrowException as error:
             text = f"{_called(path)} does not fit the Avro schema, which has {wanted} there: {error}"
             raise SerdeError(text) from error
 
     return cast
+
+
+def _as_wanted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if column.type == wanted:
+        column.validate(full=pa.types.is_decimal(wanted))
+        return column
+    if pa.types.is_decimal128(wanted) and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        # Arrow reads text of more digits than it holds as another number, which the wider type does not up to these
+        if pc.max(pc.binary_length(column)).as_py() > WIDE_DIGITS_MAX:
+            raise pa.ArrowInvalid(f"a number has more than {WIDE_DIGITS_MAX} letters")
+        column = column.cast(pa.decimal256(WIDE_DIGITS_MAX, wanted.scale))
+    return column.cast(wanted)
 
 
 def _called(path: str) -> str:
