@@ -67,7 +67,7 @@ class FakeRunner:
             self.tasks.pop(task, None)
 
     async def pause_or_resume(self, tasks: Collection[TaskId], target: TargetState) -> None:
-        for task in tasks:
+        for task in [each for each in tasks if each in self.tasks]:
             self.tasks[task] = replace(self.tasks[task], target=target)
             self.say(task, State.PAUSED if target is TargetState.PAUSED else State.RUNNING)
 

@@ -15,7 +15,7 @@ __all__ = ["Fencing"]
 
 
 class Fencing:
-    """The leader's rounds, one at a time for each connector; who asks during a round is told how it ends."""
+    """The leader's rounds, one at a time for each connector, which whoever asks meanwhile shares."""
 
     def __init__(self, settings: DistributedSettings, loop: GroupLoop) -> None:
         self._settings, self._loop = settings, loop
@@ -30,12 +30,21 @@ class Fencing:
             raise BadRequestError(f"Connector {name} is not a source connector")
 
     async def fence(self, name: str) -> None:
-        """Return when no older task of a connector can write; raises ConnectError where that does not come to pass."""
-        found = self._rounds.get(name)
-        if found is None:
-            found = self._rounds[name] = awaited(self._fence(name))
-            found.add_done_callback(lambda _: self._rounds.pop(name, None))
+        """Return when no older task of a connector can write; raises ConnectError where that does not come to pass.
+
+        A round that has begun before is waited for; where its tasks are not those of now, another begins.
+        """
+        while (found := self._rounds.get(name)) is not None:
+            await asyncio.wait([found])
+            if not found.cancelled() and found.exception() is None and name not in self._pending:
+                return
+        found = self._rounds[name] = awaited(self._fence(name))
+        found.add_done_callback(lambda _: self._rounds.pop(name, None))
         await asyncio.shield(found)
+
+    @property
+    def _pending(self) -> frozenset[str]:
+        return self._loop.configs.state.pending_fencing
 
     async def _fence(self, name: str) -> None:
         configs, seconds = self._loop.configs, self._settings.sync_timeout_ms / 1000
@@ -48,6 +57,7 @@ class Fencing:
             await configs.fence([self._settings.task_transactional_id(name, task) for task in range(before)])
         async with self._loop.turn:
             await configs.refresh(seconds)
-            if configs.state.generations.get(name) != state.generations.get(name):
+            now = configs.state
+            if (now.generations.get(name), now.task_counts.get(name, 0)) != (state.generations.get(name), tasks):
                 raise ConnectError("Fencing failed because new task configurations were generated for the connector")
             await self._loop.write_as_leader([TaskCount(name, tasks)])

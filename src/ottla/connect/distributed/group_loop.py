@@ -140,9 +140,14 @@ class GroupLoop:
             self.ended.set_exception(error)
             self.ended.exception()  # seen, whether or not somebody waits for it
 
+    async def rest(self) -> None:
+        """Begin no further round, and stay a member: nothing is started any more."""
+        self.settled.clear()
+        await end(self._task)
+
     async def close(self, *, leave: bool = True) -> None:
         """Stop taking part; what runs here is stopped by whom it belongs to."""
-        await end(self._task)
+        await self.rest()
         await self.member.close(leave=leave)
 
     def _wake_up(self) -> None:
@@ -257,9 +262,11 @@ class GroupLoop:
                 self._at.is_fenced = True
 
     def _forget_the_gone(self) -> None:
-        """Remove the states of connectors and tasks that are configured no more."""
+        """Remove the states of connectors and tasks that are configured no more, and that no worker has any more."""
         config = self.configs.state
         for of in list(self._statuses.state.statuses):
+            if self.leading.is_held(of):
+                continue  # its worker still stops it, and joins again when it has
             connector = of.connector if isinstance(of, TaskId) else of
             if connector not in config.configs or (isinstance(of, TaskId) and of not in config.tasks(connector)):
                 self._statuses.put(Status(of, State.DESTROYED, self._worker_id, self.member.generation))
@@ -322,8 +329,8 @@ class GroupLoop:
         if connectors or tasks:
             self._doing(f"starting {len(connectors) + len(tasks)} connector(s) and task(s) after a rebalance")
         for name in connectors:
-            work.launch(self._at.known, name, self.member.generation)
-        await work.start_tasks(self._at.known, tasks, self.member.generation)
+            work.launch(name, self.member.generation)
+        await work.start_tasks(tasks, self.member.generation)
 
     async def _stop(self, connectors: Sequence[str], tasks: Sequence[TaskId]) -> None:
         self._doing(f"stopping {len(connectors)} connectors and {len(tasks)} tasks")
@@ -364,11 +371,11 @@ class GroupLoop:
             self.member.request_rejoin("connectors or tasks have changed")
         for name in pending.updated & set(self.assignment.connectors):
             if name in known.configs:
-                self._work.launch(known, name, generation)
+                self._work.launch(name, generation)
             else:
                 await self._work.stop([name], [], generation)
         for name in pending.targets & set(known.configs):
-            await self._work.bring(known, name, generation)
+            await self._work.bring(name, generation)
         generations = known.generations
         stale = [
             task

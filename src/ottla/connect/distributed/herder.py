@@ -7,10 +7,12 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from ottla.background import awaited
 from ottla.client import Client, GroupMember
 from ottla.connect import decisions
 from ottla.connect.decisions import Signature, View
@@ -50,10 +52,20 @@ SETTLE_SECONDS_MAX = 3.0
 """How long a question waits for a rebalance before it is answered with 409."""
 RETRY_S, RETRY_S_MAX = 0.25, 60.0
 FLUSH_SECONDS_MAX = 5.0
+ENDED_SECONDS_MAX = 30.0
+"""How long a change of offsets waits for a stopped connector's tasks, which end on other workers."""
+ALTER_TRIES = 5
+"""As often a change of offsets begins anew where its connector was resumed and stopped meanwhile."""
 RESTART_SECONDS_MAX = 1.0
 """How long the tasks of a restart wait for their connector."""
 _SAFE = (State.FAILED, State.UNASSIGNED)
 """States that a worker may tell late, when another has the connector or task already."""
+
+
+_LEFT = (
+    "The offsets of connector {name} cannot be modified since its tasks haven't stopped completely yet. They end with its "
+    "workers; this operation can be safely retried"
+)
 
 
 class _Overtaken(Exception):
@@ -107,6 +119,7 @@ class DistributedHerder:
             self._hosting,
             make_runner(self),
             worker_id=self.worker_id,
+            current=lambda: self._loop.configs.state,
             tell=self.on_status,
             fence=self._fence_by_leader,
             started=self._reconfigure_later,
@@ -197,7 +210,7 @@ class DistributedHerder:
         """Stop all connectors and tasks and leave the group; without `leave` as a worker that dies does."""
         self.ready, self.doing = False, "shutting down"
         if leave and self._read.is_set():
-            self._loop.settled.clear()
+            await self._loop.rest()  # a round would start again what is stopped here
             await self._work.close()
             await self._statuses.flush(FLUSH_SECONDS_MAX)
         await self._loop.close(leave=leave)
@@ -232,8 +245,14 @@ class DistributedHerder:
     # What tasks tell and ask
 
     def on_status(self, status: Status) -> None:
-        """See `TaskOwner`."""
+        """See `TaskOwner`; of what is configured no more and has ended nothing is kept."""
+        if status.state is State.UNASSIGNED and not self._is_configured(status.of):
+            status = replace(status, state=State.DESTROYED)
         self._statuses.put(status, safe=status.state in _SAFE)
+
+    def _is_configured(self, of: str | TaskId) -> bool:
+        state = self._loop.configs.state
+        return of in state.tasks(of.connector) if isinstance(of, TaskId) else of in state.configs
 
     def on_topic(self, use: TopicUse) -> None:
         """See `TaskOwner`."""
@@ -257,9 +276,10 @@ class DistributedHerder:
         """See `TaskOwner`."""
         await self._loop.configs.refresh(self.settings.sync_timeout_ms / 1000)
         made = self._work.tasks.get(task)
+        state = self._loop.configs.state
         if made is None or task not in self._loop.assignment.tasks:
             raise ConnectError(f"Cannot start source task {task} as it has already been revoked from this worker")
-        if made != self._loop.configs.state.generations.get(task.connector, 0):
+        if made != state.generations.get(task.connector, 0) or task not in state.tasks(task.connector):
             raise ConnectError(
                 f"Cannot start source task {task} with exactly-once support as the connector has already generated a new "
                 "set of task configs"
@@ -382,7 +402,7 @@ class DistributedHerder:
                     "Cannot restart connector since it is not assigned to this member",
                     self._loop.leading.owner_url(name),
                 )
-        await self._work.start_connector(state, name, self._loop.member.generation)
+        await self._work.start_connector(name, self._loop.member.generation)
 
     async def restart_task(self, task: TaskId) -> None:
         """See `Herder`: on the worker that has it."""
@@ -395,7 +415,7 @@ class DistributedHerder:
             if task not in self._work.tasks:
                 self._leads(words)
                 raise ElsewhereError(words, self._loop.leading.owner_url(task))
-            await self._work.restart_task(state, task, self._loop.member.generation)
+            await self._work.restart_task(task, self._loop.member.generation)
 
     async def restart(self, request: RestartRequest) -> dict[str, Any]:
         """See `Herder`: the leader writes it down, and every worker restarts what it has of it."""
@@ -419,7 +439,7 @@ class DistributedHerder:
             except NotFoundError as error:
                 log.info("Nothing is restarted: %s", error)
                 return
-            state, generation = self._loop.configs.state, self._loop.member.generation
+            generation = self._loop.member.generation
             tasks = await self._work.stop_tasks(plan.tasks)
             connector = plan.connector and name in self._work.connectors
             restarted: list[str | TaskId] = [*([name] if connector else []), *tasks]
@@ -428,29 +448,52 @@ class DistributedHerder:
                 version = None if found is None else found.version
                 self._statuses.put(Status(of, State.RESTARTING, self.worker_id, generation, version=version))
             if connector:
-                launched = self._work.launch(state, name, generation)
+                launched = self._work.launch(name, generation)
                 await asyncio.wait([launched], timeout=RESTART_SECONDS_MAX)
             held = self._loop.assignment.tasks  # what a rebalance has revoked meanwhile is another worker's
-            await self._work.start_tasks(state, [task for task in tasks if task in held], generation)
+            await self._work.start_tasks([task for task in tasks if task in held], generation)
 
     async def alter_offsets(self, name: str, pairs: Sequence[Pair] | None) -> dict[str, str]:
-        """See `Herder`."""
-        async with self._doing(f"modifying offsets for connector {name}"):
-            config, is_sink = await self._modifiable(name)
-        if self.settings.exactly_once_sources and not is_sink:
-            await self._fencing.fence(name)
-        async with self._doing(f"modifying offsets for connector {name}"):
-            config, is_sink = await self._modifiable(name)
-            if is_sink:
-                by_connector = await self._hosting.alter_sink(name, config, pairs)
-            else:
-                stored = await self._offsets.state(name, config)
-                asked = await self._hosting.ask_source(name, config, pairs, stored)
-                once = self.settings.exactly_once_sources
-                by = self.settings.task_transactional_id(name, 0) if once else None
-                await self._offsets.store(name, config, asked.pairs, transactional_id=by)
-                by_connector = asked.by_connector
-        return decisions.outcome(reset=pairs is None, by_connector=by_connector)
+        """See `Herder`: behind the end of the last task, which stores where it has come to, on whichever worker."""
+        for _ in range(ALTER_TRIES):
+            is_sink = await self._ended(name)
+            if self.settings.exactly_once_sources and not is_sink:
+                await self._fencing.fence(name)
+            async with self._doing(f"modifying offsets for connector {name}"):
+                config, is_sink = await self._modifiable(name)
+                if self._loop.leading.has_tasks(name):
+                    continue  # it was resumed and stopped once more
+                by_connector = await self._alter(name, config, pairs, is_sink=is_sink)
+                return decisions.outcome(reset=pairs is None, by_connector=by_connector)
+        raise ConnectError(_LEFT.format(name=name))
+
+    async def _alter(self, name: str, config: Properties, pairs: Sequence[Pair] | None, *, is_sink: bool) -> bool:
+        """Alter offsets of a connector without tasks; returns whether it took part."""
+        if is_sink:
+            return await self._hosting.alter_sink(name, config, pairs)
+        stored = await self._offsets.state(name, config)
+        asked = await self._hosting.ask_source(name, config, pairs, stored)
+        once = self.settings.exactly_once_sources
+        by = self.settings.task_transactional_id(name, 0) if once else None
+        await self._offsets.store(name, config, asked.pairs, transactional_id=by)
+        return asked.by_connector
+
+    async def _ended(self, name: str) -> bool:
+        """Return when no worker has a task of a stopped connector any more, and whether that is a sink."""
+        try:
+            async with asyncio.timeout(ENDED_SECONDS_MAX):
+                while True:
+                    async with self._doing(f"modifying offsets for connector {name}"):
+                        _, is_sink = await self._modifiable(name)
+                        if not self._loop.leading.has_tasks(name):
+                            return is_sink
+                        divided = awaited(self._loop.leading.divided())
+                    try:
+                        await asyncio.wait([divided])
+                    finally:
+                        divided.cancel()
+        except TimeoutError as error:
+            raise ConnectError(_LEFT.format(name=name)) from error
 
     async def _modifiable(self, name: str) -> tuple[Properties, bool]:
         """Return a connector's configuration and whether it is a sink; raises where its offsets may not be changed now."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.client import JoinedMember
 from ottla.connect.assignment import (
@@ -30,10 +31,29 @@ class Leading:
         self._max_delay_ms = max_delay_ms
         self._balance = Balance()
         self._owners: dict[str | TaskId, str] = {}
+        self._held: set[str | TaskId] = set()
+        self._divided = asyncio.Event()
 
     def forget_owners(self) -> None:
         """Know nobody's work until the next division."""
         self._owners.clear()
+        self._divided.set()
+
+    def is_held(self, of: str | TaskId) -> bool:
+        """Return whether a worker had a connector or task when it joined last, or was given it then.
+
+        What a worker is told to give up it still has: it joins again behind the end of it, and then has it no more.
+        """
+        return of in self._held
+
+    def has_tasks(self, connector: str) -> bool:
+        """Return whether any worker has a task of a connector; see `is_held`."""
+        return any(isinstance(each, TaskId) and each.connector == connector for each in self._held)
+
+    async def divided(self) -> None:
+        """Return when work is divided the next time, or this worker joins a group in which another may do that."""
+        self._divided.clear()
+        await self._divided.wait()
 
     def owner_url(self, of: str | TaskId) -> str | None:
         """Return where the worker of a connector or task answers, None where this worker does not know."""
@@ -52,6 +72,7 @@ class Leading:
     ) -> Mapping[str, bytes]:
         """Return every member's assignment, encoded; raises DataError where a member's words cannot be read."""
         states = {each.member_id: decode_worker_state(each.metadata) for each in joiners}
+        self._note_held(_held(each) for each in states.values())
         offset = max(state.offset for state in states.values())
         url = states[leader].url
         if config.offset < offset:
@@ -67,10 +88,18 @@ class Leading:
         for member, work in division.whole.items():
             self._owners.update(dict.fromkeys(work.connectors, states[member].url))
             self._owners.update(dict.fromkeys(work.tasks, states[member].url))
+        self._held.update(self._owners)
         return {
             member: encode_assignment(_assignment(division, member, leader, url, max(offset, config.offset)), protocol)
             for member in states
         }
+
+    def _note_held(self, works: Iterable[Work]) -> None:
+        self._held = set()
+        for work in works:
+            self._held.update(work.connectors)
+            self._held.update(work.tasks)
+        self._divided.set()
 
     def _divide(
         self,

@@ -28,7 +28,8 @@ class LocalWork:
     """Runs what the worker is told to. A connector's calls follow one another; those of several do not wait for each other.
 
     `tell` is called with states, `fence` before a source task under exactly once begins, `started` when a connector can be
-    asked for its tasks.
+    asked for its tasks. `current` gives the newest configurations that were read: what is asked of a connector or task may
+    change while its worker waits for another call, for a fence or for a plugin, so it is looked up behind each wait.
     """
 
     def __init__(
@@ -38,12 +39,14 @@ class LocalWork:
         runner: TaskRunner,
         *,
         worker_id: str,
+        current: Callable[[], ConfigState],
         tell: Callable[[Status], None],
         fence: Callable[[str], Awaitable[None]],
         started: Callable[[str], None],
         offsets_topic: Callable[[ConfigState, str], str],
     ) -> None:
         self._settings, self._hosting, self._runner, self._worker_id = settings, hosting, runner, worker_id
+        self._current = current
         self._tell, self._fence, self._started, self._offsets_topic = tell, fence, started, offsets_topic
         self._lanes: dict[str, asyncio.Lock] = {}
         self._background: set[asyncio.Task[None]] = set()
@@ -82,21 +85,22 @@ class LocalWork:
 
     # Connectors
 
-    def launch(self, state: ConfigState, name: str, generation: int) -> asyncio.Task[None]:
+    def launch(self, name: str, generation: int) -> asyncio.Task[None]:
         """Start a connector, or start it anew, in the background."""
         self.connectors.add(name)
-        return self.later(self._launch(state, name, generation))
+        return self.later(self._launch(name, generation))
 
-    async def _launch(self, state: ConfigState, name: str, generation: int) -> None:
+    async def _launch(self, name: str, generation: int) -> None:
         try:
-            await self.start_connector(state, name, generation)
+            await self.start_connector(name, generation)
         except OttlaError as error:
             log.error("Connector %s does not start: %s", name, error)
 
-    async def start_connector(self, state: ConfigState, name: str, generation: int) -> None:
+    async def start_connector(self, name: str, generation: int) -> None:
         """Start a connector (anew); raises ConnectError where that fails, which its status tells too."""
         async with self._lane(name):
             await self._hosting.connectors.remove(name)
+            state = self._current()
             if name not in self.connectors or name not in state.configs:
                 return
             try:
@@ -118,32 +122,37 @@ class LocalWork:
             await self._hosting.connectors.remove(name)
             self._tell(Status(name, State.UNASSIGNED, self._worker_id, generation))
 
-    async def bring(self, state: ConfigState, name: str, generation: int) -> None:
+    def _target(self, name: str) -> TargetState:
+        return self._current().target_state(name) or TargetState.STARTED
+
+    async def bring(self, name: str, generation: int) -> None:
         """Bring what runs here of a connector into its target state."""
-        target = state.target_state(name) or TargetState.STARTED
+        target = self._target(name)
         mine = [task for task in self.tasks if task.connector == name]
         if mine and target is not TargetState.STOPPED:
             await self._runner.pause_or_resume(mine, target)
         if name in self.connectors:
-            self.later(self._bring(name, target, generation))
+            self.later(self._bring(name, generation))
 
-    async def _bring(self, name: str, target: TargetState, generation: int) -> None:
+    async def _bring(self, name: str, generation: int) -> None:
         async with self._lane(name):
+            target = self._target(name)
             await self._hosting.connectors.bring(name, target, generation)
         if target is TargetState.STARTED:
             self._started(name)
 
     # Tasks
 
-    async def start_tasks(self, state: ConfigState, tasks: Collection[TaskId], generation: int) -> None:
-        """Start tasks; those that cannot start are FAILED."""
+    async def start_tasks(self, tasks: Collection[TaskId], generation: int) -> None:
+        """Start tasks; those that cannot start are FAILED, and those that are set anew are left to the next round."""
         for task in tasks:
+            state = self._current()
             self.tasks[task] = state.generations.get(task.connector, 0)
             config = state.configs.get(task.connector, {})
             if self._settings.exactly_once_sources and not self._is_sink(config):
-                self._preparing[task] = self.later(self._fence_and_start(state, task, generation))
+                self._preparing[task] = self.later(self._fence_and_start(task, generation))
             else:
-                await self._start_task(state, task, generation)
+                await self._start_task(task, generation)
 
     def _is_sink(self, config: Any) -> bool:
         try:
@@ -151,19 +160,29 @@ class LocalWork:
         except ConnectError:
             return True  # starting it will say what is wrong
 
-    async def _fence_and_start(self, state: ConfigState, task: TaskId, generation: int) -> None:
+    def _is_current(self, task: TaskId) -> bool:
+        """Return whether a task is still to run, with the configurations that it was begun for."""
+        state = self._current()
+        if task not in state.tasks(task.connector) or state.target_state(task.connector) is TargetState.STOPPED:
+            return False
+        return self.tasks.get(task) == state.generations.get(task.connector, 0)
+
+    async def _fence_and_start(self, task: TaskId, generation: int) -> None:
         try:
             await self._fence(task.connector)
-            await self._start_task(state, task, generation, exactly_once=True)
-        except OttlaError as error:
-            self._failed(task, error, generation)
+            await self._start_task(task, generation, exactly_once=True)
+        except (OttlaError, TimeoutError) as error:
+            log.error("Task %s cannot be fenced: %s", task, error)
+            if self._is_current(task):  # else it is about to be stopped, or started anew
+                self._failed(task, error, generation)
         finally:
             if self._preparing.get(task) is asyncio.current_task():
                 del self._preparing[task]
 
-    async def _start_task(
-        self, state: ConfigState, task: TaskId, generation: int, *, exactly_once: bool = False
-    ) -> None:
+    async def _start_task(self, task: TaskId, generation: int, *, exactly_once: bool = False) -> None:
+        if not self._is_current(task):
+            return
+        state = self._current()
         try:
             [start] = self._hosting.task_starts(state, [task], generation)
             if exactly_once:
@@ -176,6 +195,10 @@ class LocalWork:
         except Exception as error:  # a placeholder without a value, a plugin that is not installed, no slot
             log.error("Task %s does not start: %s", task, error)
             self._failed(task, error, generation)
+            return
+        target = self._target(task.connector)
+        if target is not start.target and target is not TargetState.STOPPED and task in self.tasks:
+            await self._runner.pause_or_resume([task], target)  # that came while the runner did not know the task yet
 
     async def stop_tasks(self, tasks: Iterable[TaskId]) -> list[TaskId]:
         """Stop those of these tasks that are here; returns them when their offsets are stored.
@@ -198,10 +221,10 @@ class LocalWork:
             del self.tasks[task]
         return mine
 
-    async def restart_task(self, state: ConfigState, task: TaskId, generation: int) -> None:
+    async def restart_task(self, task: TaskId, generation: int) -> None:
         """Stop a task and start it again, unless it has been given back in the meantime."""
         async with self._stopping:  # whoever is to stop it meanwhile finds it afterwards, and not between two lives
-            await self.start_tasks(state, await self._stop_tasks([task]), generation)
+            await self.start_tasks(await self._stop_tasks([task]), generation)
 
     # Both
 

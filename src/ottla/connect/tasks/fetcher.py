@@ -115,6 +115,32 @@ class Fetcher:
             self._buffered_bytes -= sum(len(each.fetched.records) for each in found.ready)
         self._ends.pop(partition, None)
 
+    def recognise(self, partitions: Iterable[TopicPartition]) -> None:
+        """Learn which topics these are, before their committed offsets are asked for; raises KafkaError.
+
+        A topic that is deleted and made again behind this call is noticed; what was read of an earlier one, by whomever, is
+        of no account.
+        """
+        topics = {each.topic for each in partitions}
+        if not topics:
+            return
+        self._task_client.run(self._client.metadata(sorted(topics)))
+        self._look_for_renewed(topics)
+
+    def look(self) -> None:
+        """Ask whether a topic was deleted and made again: while nothing is read, no answer says so. Raises KafkaError."""
+        with self._changed:
+            topics = {each.topic for each in self._streams}
+        self.recognise(TopicPartition(each, 0) for each in topics)
+
+    def are_over(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
+        """Return those of the partitions whose topic is gone, or another under the same name and not assigned since."""
+        topics = self._client.cluster.topics
+        with self._changed:
+            gone = {each for each in self._ids if each not in topics}
+            over = {each.partition for each in self._streams.values() if each.is_over}
+            return {each for each in partitions if each in over or each.topic in gone}
+
     def renewed(self) -> list[TopicPartition]:
         """Take and return the partitions whose topic is another under the same name; they bring nothing till `assign`."""
         with self._changed:
@@ -291,7 +317,7 @@ class Fetcher:
                 isolation=self._settings.isolation,
             )
             self._count(found, 1000 * (self._task_client.now() - began))
-            self._look_for_renewed(streams)
+            self._look_for_renewed({each.partition.topic for each in streams})
             for fetched in found:
                 await self._take(by_partition[fetched.partition], fetched)
         except KafkaError as error:
@@ -306,25 +332,27 @@ class Fetcher:
                 each.is_asked = False
             self._wake.set()
 
-    def _look_for_renewed(self, streams: list[_Stream]) -> None:
+    def _look_for_renewed(self, topics: set[str]) -> None:
         """Notice topics that were deleted and made again: offsets of the old one mean nothing in the new one.
 
         Topics are asked for by id, so what a new one holds is not read before this.
         """
-        for topic in {each.partition.topic for each in streams}:
-            now = self._client.cluster.topic_id(topic)
-            if now == ZERO_UUID or self._ids.setdefault(topic, now) == now:
-                continue
-            self._ids[topic] = now
-            log.warning("The topic %s was deleted and made again; it is read as a new one", topic)
-            with self._changed:
-                for each in self._streams.values():
-                    if each.partition.topic == topic:
-                        each.is_over = True
-                        self._buffered_bytes -= sum(len(answer.fetched.records) for answer in each.ready)
-                        each.ready.clear()
-                        self._renewed.add(each.partition)
-                self._changed.notify_all()
+        with self._changed:
+            for topic in topics:
+                now = self._client.cluster.topic_id(topic)
+                if now == ZERO_UUID or self._ids.setdefault(topic, now) == now:
+                    continue
+                self._ids[topic] = now
+                self._renew([each for each in self._streams.values() if each.partition.topic == topic])
+
+    def _renew(self, streams: list[_Stream]) -> None:
+        for each in streams:
+            log.warning("The topic of %s was deleted and made again; it is read as a new one", each.partition)
+            each.is_over = True
+            self._buffered_bytes -= sum(len(answer.fetched.records) for answer in each.ready)
+            each.ready.clear()
+            self._renewed.add(each.partition)
+        self._changed.notify_all()
 
     async def _take(self, stream: _Stream, fetched: Fetched) -> None:
         if stream.is_over:

@@ -120,6 +120,14 @@ class ModelCluster:
             self.logs.update({Place(name, number): _Log() for number in range(partitions)})
             return True
 
+    def remove_topic(self, name: str) -> None:
+        """Delete a topic, and a group's offsets of it, as brokers do."""
+        with self.lock:
+            self._views.clear()
+            _, partitions = self.topics.pop(name)
+            for number in range(partitions):
+                self.groups.pop(Place(name, number), None)
+
     def write(self, topic: str, values: Iterable[bytes], partition: int = 0) -> None:
         """Append one record for each value, one batch."""
         self.write_records(topic, [Record(timestamp=TIME, key=None, value=each) for each in values], partition)
@@ -429,6 +437,7 @@ class ModelClient:
         """See `Client`."""
         if self._life.dead:
             raise self._life.client_error()
+        self.cluster = self._model.view()
         found = [self._model.fetch(each, isolation) for each in positions]
         if not any(len(each.records) for each in found):
             self._model.on_idle()
