@@ -1,0 +1,25 @@
+"""A private server for the machine, with the little patience that histories need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.connectors.cdc.replay import logical_server
+from tests.fuzz_capture.machine import Side
+from tests.fuzz_capture.mariadb import MariaDbSide
+from tests.fuzz_capture.postgresql import PostgresSide
+from tools.mariadb import private_server
+
+__all__ = ["running_side"]
+
+
+@contextmanager
+def running_side(name: str) -> Iterator[Side]:
+    """Run a private server; raises RuntimeError where none can run here."""
+    if name == "mariadb":
+        with private_server() as server:
+            yield MariaDbSide(server)
+    else:
+        with logical_server() as cluster:
+            yield PostgresSide(cluster)
