@@ -176,7 +176,7 @@ def _expression(name: str, kind: str) -> str:
         return f"{name}::int::text"
     if kind == "point":
         return f"{name}[0]::text || ',' || {name}[1]::text"
-    return f"{name}::text"
+    return f"case when {name} is not null then format('%s', {name}) end"  # a cast cuts blanks, and adds /128
 
 
 def _value(kind: str, value: Any) -> Any:
