@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz_capture --server NAME --seconds N`: histories of seeds that no run had before, until the time is over.
+"""`python -m tests.fuzz_capture --server NAME --seconds N`: histories of seeds that no run had before.
 
 A fault prints its seed, what differs, and the fewest statements that show it; `--seed` does it again. `--themes` draws from
 some themes only, and `--count` goes on behind a fault and counts: in how many of the histories there was one.
@@ -21,7 +21,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--themes", default="")
-    parser.add_argument("--shrink", type=float, default=SHRINK_SECONDS, help="seconds for making a failing history smaller")
+    parser.add_argument(
+        "--shrink", type=float, default=SHRINK_SECONDS, help="seconds for making a failing history smaller"
+    )
     parser.add_argument("--count", action="store_true", help="go on behind a fault")
     asked = parser.parse_args()
     servers = asked.server or sorted(WORDS)

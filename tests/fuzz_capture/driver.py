@@ -18,6 +18,8 @@ __all__ = ["WORDS", "Found", "tried"]
 
 WORDS: Mapping[str, ModuleType] = {"mariadb": mariadb_words, "postgresql": postgresql_words}
 ROUNDS_MAX = 14
+BEGUN_SHARE = 0.85
+"""Of the histories whose first snapshot is complete before anything else comes."""
 SHRINK_SECONDS = 90.0
 
 
@@ -104,6 +106,8 @@ def _played(run, words, chance, chosen, *, restarts) -> int:  # type: ignore[no-
     if chance.random() < 0.3:
         _made(run, words, chance, chosen)
     run.begin()
+    if chance.random() < BEGUN_SHARE:
+        run.take(Step("check"))
     for _ in range(chance.randint(4, ROUNDS_MAX)):
         _made(run, words, chance, chosen)
         names = [each.name for each in side.tables(run.database) if each.name not in ("ends_", "signals")]
@@ -124,5 +128,3 @@ def _made(run, words, chance, chosen) -> None:  # type: ignore[no-untyped-def]
     session = chance.choice("aaab")
     for each in theme(chance, tables):
         run.take(Step("sql", each, session))
-
-

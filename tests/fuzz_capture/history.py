@@ -45,7 +45,7 @@ class History:
 
 
 def shrunk(history: History, fails: Callable[[History], bool], *, seconds: float) -> History:
-    """Return a history with fewer steps that fails still, as few as are found in that time: halves first, then single ones."""
+    """Return a history of fewer steps that still fails, as few as that time finds: halves first, then single ones."""
     until, size = time.monotonic() + seconds, max(1, len(history.steps) // 2)
     while True:
         first = len(history.steps) - size

@@ -118,7 +118,7 @@ class Capture:
                 self._same_as_rows(each, rows)
             records += rows
         if kill != "before-produce":
-            self.model.take(records)
+            self._guarded("what is told cannot be read: it", lambda: self.model.take(records))
             if kill != "before-offsets":
                 self.store.take(records)
                 self._guarded("commit", self.task.commit)
@@ -194,8 +194,7 @@ class Run:
             case "kill":
                 for each in self.captures:
                     each.kill(step.text)
-                    if step.text == "before-offsets":  # told once more, and what has no key cannot be told apart
-                        self.ddl |= {name.lower(): len(self.done) for name, topic in each.model.topics.items() if topic.loose}
+                self._forget_loose()
             case "check":
                 self.check()
             case "restart":
@@ -241,8 +240,14 @@ class Run:
             session.close()
         self.sessions.clear()
         self.side.restart(hard=hard)
+        self._forget_loose()
         for each in self.captures:
             each.begin()
+
+    def _forget_loose(self) -> None:
+        """Compare no older rows of tables without a key: some may be told once more, which cannot be told apart."""
+        for each in self.captures:
+            self.ddl |= {name.lower(): len(self.done) for name, topic in each.model.topics.items() if topic.loose}
 
     def _ask(self, tables: str) -> None:
         names = ", ".join(f'"{self.side.signal_name(self.database, each)}"' for each in tables.split(","))  # type: ignore[attr-defined]
@@ -266,7 +271,9 @@ class Run:
             while str(mark) not in each.model.ends:
                 each.poll()
                 if time.monotonic() > until:
-                    raise Fault(f"{each.name}: the mark {mark} was not told in {PATIENCE_SECONDS:.0f} s: {self.refused.texts[-3:]}")
+                    raise Fault(
+                        f"{each.name}: the mark {mark} was not told in {PATIENCE_SECONDS:.0f} s: {self.refused.texts[-3:]}"
+                    )
 
     def check(self) -> None:
         """Compare what is told with what is there; raises Fault."""

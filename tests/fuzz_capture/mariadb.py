@@ -130,7 +130,11 @@ class MariaDbSide:
 
     def let_go(self, database: str, names: Sequence[str]) -> None:
         """Remove the databases."""
-        with contextlib.suppress(pymysql.err.Error), connected(self.server) as connection, connection.cursor() as cursor:
+        with (
+            contextlib.suppress(pymysql.err.Error),
+            connected(self.server) as connection,
+            connection.cursor() as cursor,
+        ):
             for each in (database, f"{database}x"):
                 cursor.execute(f"drop database if exists {each}")
 
@@ -194,5 +198,3 @@ def _value(kind: str, type_: str, value: Any) -> Any:
         x, y = value.split(",")
         return f"{real(x)},{real(y)}"
     return value.decode() if isinstance(value, bytes) else str(value)
-
-

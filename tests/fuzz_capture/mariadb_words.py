@@ -10,7 +10,19 @@ from tests.fuzz_capture.model import Table
 __all__ = ["THEMES", "beginnings", "row_statement", "settings", "touch"]
 
 Theme = Callable[[random.Random, Sequence[Table]], list[str]]
-TEXTS = ("''", "'a'", "'é'", "'  x '", "'\\u0000'", "'😀'", "0xEFBBBF", "'\\\\'", "'ß—'", "repeat('long', 300)", "'NULL'")
+TEXTS = (
+    "''",
+    "'a'",
+    "'é'",
+    "'  x '",
+    "'\\u0000'",
+    "'😀'",
+    "0xEFBBBF",
+    "'\\\\'",
+    "'ß—'",
+    "repeat('long', 300)",
+    "'NULL'",
+)
 VALUES: Mapping[str, Sequence[str]] = {
     "tinyint": ("-128", "127", "0", "1"),
     "tinyint unsigned": ("255", "0"),
@@ -20,8 +32,14 @@ VALUES: Mapping[str, Sequence[str]] = {
     "int unsigned": ("4294967295", "0"),
     "bigint": ("-9223372036854775808", "9223372036854775807"),
     "bigint unsigned": ("18446744073709551615", "0"),
-    "decimal(65,30)": ("99999999999999999999999999999999999.999999999999999999999999999999", "-0.000000000000000000000000000001"),
-    "decimal(65,0)": ("99999999999999999999999999999999999999999999999999999999999999999", "340282366920938463463374607431768211455"),
+    "decimal(65,30)": (
+        "99999999999999999999999999999999999.999999999999999999999999999999",
+        "-0.000000000000000000000000000001",
+    ),
+    "decimal(65,0)": (
+        "99999999999999999999999999999999999999999999999999999999999999999",
+        "340282366920938463463374607431768211455",
+    ),
     "decimal(10,2)": ("-0.01", "12345678.90"),
     "float": ("1.1", "-3.4e38", "0", "16777217"),
     "double": ("0.1", "1e308", "-2.5e-300"),
@@ -49,8 +67,53 @@ VALUES: Mapping[str, Sequence[str]] = {
     "uuid": ("'123e4567-e89b-12d3-a456-426614174000'",),
     "point": ("point(1.5, -2)", "point(0, 1e10)"),
 }
-CHARSETS = ("latin1", "latin2", "cp1251", "utf8mb3", "utf8mb4", "ucs2", "utf16", "utf32", "ascii", "koi8r", "greek", "hebrew", "cp850")
-HARD_CHARSETS = ("latin1", "euckr", "sjis", "cp932", "big5", "gbk", "gb2312", "ujis", "eucjpms", "tis620", "cp1250", "macroman", "armscii8", "geostd8", "keybcs2", "dec8", "hp8", "swe7", "latin5", "latin7", "cp852", "cp866", "cp1256", "cp1257", "macce", "koi8u", "utf16le", "greek", "hebrew", "cp1251")
+CHARSETS = (
+    "latin1",
+    "latin2",
+    "cp1251",
+    "utf8mb3",
+    "utf8mb4",
+    "ucs2",
+    "utf16",
+    "utf32",
+    "ascii",
+    "koi8r",
+    "greek",
+    "hebrew",
+    "cp850",
+)
+HARD_CHARSETS = (
+    "latin1",
+    "euckr",
+    "sjis",
+    "cp932",
+    "big5",
+    "gbk",
+    "gb2312",
+    "ujis",
+    "eucjpms",
+    "tis620",
+    "cp1250",
+    "macroman",
+    "armscii8",
+    "geostd8",
+    "keybcs2",
+    "dec8",
+    "hp8",
+    "swe7",
+    "latin5",
+    "latin7",
+    "cp852",
+    "cp866",
+    "cp1256",
+    "cp1257",
+    "macce",
+    "koi8u",
+    "utf16le",
+    "greek",
+    "hebrew",
+    "cp1251",
+)
 NAMES = ("a", "b", "c", "d", "e", "f g", "ü", "select", "A1")
 
 
@@ -116,7 +179,17 @@ def row_statement(chance: random.Random, tables: Sequence[Table]) -> list[str]:
     if way < 5 or not columns:
         rows = chance.choice([1, 1, 2, 20])
         made = [
-            "(" + ", ".join(["{n}", *(str(chance.randrange(60)) if each in ("id", *table.key) else value_of(chance, table.types[each]) for each in columns)]) + ")"
+            "("
+            + ", ".join(
+                [
+                    "{n}",
+                    *(
+                        str(chance.randrange(60)) if each in ("id", *table.key) else value_of(chance, table.types[each])
+                        for each in columns
+                    ),
+                ]
+            )
+            + ")"
             for _ in range(rows)
         ]
         word = chance.choice(["insert ignore", "insert ignore", "replace"])
@@ -151,8 +224,8 @@ def _part(chance: random.Random, table: Table) -> str:
             f"rename column {column} to {new}",
             f"alter {column} set default null",
             f"alter column {column} drop default",
-            f"add index (n_)",
-            f"comment 'it''s, a (comment'",
+            "add index (n_)",
+            "comment 'it''s, a (comment'",
             "engine = InnoDB",
             "force",
         ]
@@ -185,13 +258,14 @@ def swaps(chance: random.Random, tables: Sequence[Table]) -> list[str]:
         chance.choice(
             [
                 f"alter table {name} " + ", ".join(f"rename column {quoted(a)} to {quoted(b)}" for a, b in turned),
-                f"alter table {name} " + ", ".join(f"change {quoted(a)} {quoted(b)} {table.types[a]}" for a, b in turned),
+                f"alter table {name} "
+                + ", ".join(f"change {quoted(a)} {quoted(b)} {table.types[a]}" for a, b in turned),
                 f"alter table {name} add zz int after {new}, change {one} {new} {kind}",
                 f"alter table {name} change {one} {new} {kind}, add {one} int",
                 f"alter table {name} drop {one}, add {one} varchar(40) first",
                 f"alter table {name} add primary key ({key}), drop primary key",
                 f"alter table {name} drop primary key, add primary key (id)",
-                f"alter table {name} modify {one} {kind} after {quoted(some[1])}, modify {quoted(some[1])} {table.types[some[1]]} first",
+                f"alter table {name} modify {one} {kind} after {quoted(some[1])}, modify {quoted(some[1])} {table.types[some[1]]} first",  # noqa: E501
             ]
         )
     ]
@@ -200,8 +274,13 @@ def swaps(chance: random.Random, tables: Sequence[Table]) -> list[str]:
 def set_statement(chance: random.Random, tables: Sequence[Table]) -> list[str]:
     """A statement behind SET STATEMENT … FOR."""
     made = chance.choice([alter_parts, swaps, renames, renames, charsets, truncate])(chance, tables)
-    setting = chance.choice(["max_statement_time=60", "lock_wait_timeout=1", "sql_mode=''", "sort_buffer_size=100000, max_statement_time=9"])
-    return [f"set statement {setting} for {each}" if not each.startswith(("insert", "update", "set")) else each for each in made]
+    setting = chance.choice(
+        ["max_statement_time=60", "lock_wait_timeout=1", "sql_mode=''", "sort_buffer_size=100000, max_statement_time=9"]
+    )
+    return [
+        f"set statement {setting} for {each}" if not each.startswith(("insert", "update", "set")) else each
+        for each in made
+    ]
 
 
 def truncate(chance: random.Random, tables: Sequence[Table]) -> list[str]:
@@ -225,7 +304,10 @@ def renames(chance: random.Random, tables: Sequence[Table]) -> list[str]:
                 [f"alter table {one} rename to w{chance.randrange(9)}"],
                 [f"alter table {one} rename w{chance.randrange(9)}, add zz int"],
                 [f"create or replace table {two} like {one}"],
-                [f"drop table if exists missing_, {two}", f"create table {two} (n_ bigint, id int primary key, zz text)"],
+                [
+                    f"drop table if exists missing_, {two}",
+                    f"create table {two} (n_ bigint, id int primary key, zz text)",
+                ],
             ]
         )
     ]
@@ -237,8 +319,16 @@ def objects(chance: random.Random, tables: Sequence[Table]) -> list[str]:
     k = chance.randrange(1000)
     return chance.choice(
         [
-            [f"create view {where}v{k} as select 1 a", f"rename table {where}v{k} to {where}w{k}", f"drop view {where}w{k}"],
-            [f"create sequence {where}q{k}", f"select nextval({where}q{k})", f"rename table {where}q{k} to {where}r{k}"],
+            [
+                f"create view {where}v{k} as select 1 a",
+                f"rename table {where}v{k} to {where}w{k}",
+                f"drop view {where}w{k}",
+            ],
+            [
+                f"create sequence {where}q{k}",
+                f"select nextval({where}q{k})",
+                f"rename table {where}q{k} to {where}r{k}",
+            ],
             [f"create sequence {where}q{k}", f"alter sequence {where}q{k} increment 5", f"drop sequence {where}q{k}"],
             [f"rename table if exists {where}none{k} to {where}n{k}"],
             [f"drop table if exists {where}none{k}"],
@@ -270,11 +360,20 @@ def dialects(chance: random.Random, tables: Sequence[Table]) -> list[str]:
             [f"create table {there}d{k} (id int primary key, n_ bigint, a national varchar(9), b long varchar)"],
             [f"create table {there}d{k} (id serial primary key, n_ bigint, b int1, c middleint, d fixed(9,3), e dec)"],
             [f"/*!50000 create table {there}d{k} (id int primary key, n_ bigint /*!, a int */) */"],
-            [f"create table {there}d{k} (id int check (id > -1) primary key, n_ bigint, a int as (id + 1) virtual, b int as (id) stored)"],
+            [
+                f"create table {there}d{k} (id int check (id > -1) primary key, n_ bigint, a int as (id + 1) virtual, b int as (id) stored)"  # noqa: E501
+            ],
             [f"create table {there}d{k} (id int, n_ bigint, a int invisible default 3, primary key (id) using btree)"],
             [f"create table {there}d{k} as select 1 id, 2 n_, 'x' a", f"alter table {there}d{k} add primary key (id)"],
-            [f"create table {there}d{k} (id int primary key, n_ bigint) engine=myisam", f"alter table {there}d{k} engine=aria"],
-            [f"create table {there}d{k} (id int primary key, n_ bigint) partition by hash(id) partitions 3", f"alter table {there}d{k} add partition partitions 1", f"alter table {there}d{k} truncate partition p0"],
+            [
+                f"create table {there}d{k} (id int primary key, n_ bigint) engine=myisam",
+                f"alter table {there}d{k} engine=aria",
+            ],
+            [
+                f"create table {there}d{k} (id int primary key, n_ bigint) partition by hash(id) partitions 3",
+                f"alter table {there}d{k} add partition partitions 1",
+                f"alter table {there}d{k} truncate partition p0",
+            ],
         ]
     )
 
@@ -304,14 +403,23 @@ def codecs(chance: random.Random, tables: Sequence[Table]) -> list[str]:
     found = [f"create table if not exists {name} (id int primary key, n_ bigint, a varchar(9) character set {charset})"]
     lead = chance.randrange(0x81, 0xFF)
     values = [f"({k}, {{n}}, 0x{lead + k if lead + k < 256 else 255:02x})" for k in range(8)]
-    values += [f"({k + 10}, {{n}}, 0x{chance.randrange(0x81, 0xFF):02x}{chance.randrange(0x40, 0xFF):02x})" for k in range(16)]
+    values += [
+        f"({k + 10}, {{n}}, 0x{chance.randrange(0x81, 0xFF):02x}{chance.randrange(0x40, 0xFF):02x})" for k in range(16)
+    ]
     return [*found, *(f"replace into {name} values {each}" for each in values)]
 
 
 def images(chance: random.Random, tables: Sequence[Table]) -> list[str]:
     """A session that sends less of its rows, or statements in their place."""
     setting = chance.choice(
-        ["binlog_row_image = MINIMAL", "binlog_row_image = NOBLOB", "binlog_row_image = FULL", "binlog_format = STATEMENT", "binlog_format = MIXED", "binlog_format = ROW"]
+        [
+            "binlog_row_image = MINIMAL",
+            "binlog_row_image = NOBLOB",
+            "binlog_row_image = FULL",
+            "binlog_format = STATEMENT",
+            "binlog_format = MIXED",
+            "binlog_format = ROW",
+        ]
     )
     return [f"set session {setting}", *row_statement(chance, tables), *row_statement(chance, tables)]
 
@@ -355,7 +463,10 @@ def versions(chance: random.Random, tables: Sequence[Table]) -> list[str]:
                 f"update y{k} set n_ = {{n}}, a = 'z'",
                 f"delete from y{k} where id = 2",
             ],
-            [f"create or replace table y{k} (id int primary key, n_ bigint, s date, e date, period for p (s, e))", f"replace into y{k} values (1, {{n}}, '2020-01-01', '2021-01-01')"],
+            [
+                f"create or replace table y{k} (id int primary key, n_ bigint, s date, e date, period for p (s, e))",
+                f"replace into y{k} values (1, {{n}}, '2020-01-01', '2021-01-01')",
+            ],
         ]
     )
 
@@ -364,7 +475,7 @@ def compressed(chance: random.Random, tables: Sequence[Table]) -> list[str]:
     """COMPRESSED columns, here and in a database that is not captured."""
     k, there = chance.randrange(100), chance.choice(["", "{db}x."])
     return [
-        f"create or replace table {there}c{k} (id int primary key, n_ bigint, a text compressed, b varbinary(900) compressed)",
+        f"create or replace table {there}c{k} (id int primary key, n_ bigint, a text compressed, b varbinary(900) compressed)",  # noqa: E501
         f"insert into {there}c{k} values (1, {{n}}, repeat('é', 400), 'b'), (2, {{n}}, '', null)",
         f"update {there}c{k} set n_ = {{n}}, a = 'x' where id = 1",
     ]
@@ -374,7 +485,15 @@ def transactions(chance: random.Random, tables: Sequence[Table]) -> list[str]:
     """Transactions with savepoints and rollbacks."""
     some = [each for _ in range(4) for each in row_statement(chance, tables)]
     end = chance.choice(["commit", "commit", "rollback"])
-    return [chance.choice(["begin", "start transaction"]), some[0], "savepoint s", *some[1:2], chance.choice(["rollback to s", "release savepoint s"]), *some[2:], end]
+    return [
+        chance.choice(["begin", "start transaction"]),
+        some[0],
+        "savepoint s",
+        *some[1:2],
+        chance.choice(["rollback to s", "release savepoint s"]),
+        *some[2:],
+        end,
+    ]
 
 
 def unique_keys(chance: random.Random, tables: Sequence[Table]) -> list[str]:
@@ -383,7 +502,14 @@ def unique_keys(chance: random.Random, tables: Sequence[Table]) -> list[str]:
     return [
         f"create or replace table j{k} (id int not null, n_ bigint, b varchar(9) not null, unique x (id), unique y (b))",
         f"replace into j{k} values (1, {{n}}, 'a'), (2, {{n}}, 'b')",
-        chance.choice([f"alter table j{k} drop index x", f"drop index y on j{k}", f"alter table j{k} drop index x, drop index y", f"alter table j{k} add primary key (b)"]),
+        chance.choice(
+            [
+                f"alter table j{k} drop index x",
+                f"drop index y on j{k}",
+                f"alter table j{k} drop index x, drop index y",
+                f"alter table j{k} add primary key (b)",
+            ]
+        ),
         f"update j{k} set n_ = {{n}}",
     ]
 
@@ -391,7 +517,20 @@ def unique_keys(chance: random.Random, tables: Sequence[Table]) -> list[str]:
 THEMES: Mapping[str, Theme] = {
     each.__name__: each
     for each in (
-        alter_parts, swaps, set_statement, truncate, renames, objects, dialects, charsets, codecs, images, sessions, versions,
-        compressed, transactions, unique_keys,
+        alter_parts,
+        swaps,
+        set_statement,
+        truncate,
+        renames,
+        objects,
+        dialects,
+        charsets,
+        codecs,
+        images,
+        sessions,
+        versions,
+        compressed,
+        transactions,
+        unique_keys,
     )
 }

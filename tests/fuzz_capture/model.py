@@ -16,6 +16,9 @@ COUNT = "n_"
 Row = Mapping[str, Any]
 Key = tuple[tuple[str, Any], ...]
 SHOWN_MAX = 3
+NOT_SENT = "__debezium_unavailable_value"
+"""In place of a toasted value that an update has not changed: a reader keeps the one that it has."""
+_NOT_SENT = frozenset((NOT_SENT, NOT_SENT.encode().hex(), (NOT_SENT,)))
 
 
 @dataclass
@@ -28,6 +31,8 @@ class Topic:
 
     def take(self, key: Row | None, op: str, before: Row | None, after: Row | None) -> None:
         """Take one change."""
+        if after is not None:
+            after = _kept(after, before or (None if key is None else self.keyed.get(tuple(key.items()))))
         if op == "t":
             self.keyed.clear()
             self.loose.clear()
@@ -51,6 +56,13 @@ class Topic:
         return [row for row in self.rows if _at(row) >= step]
 
 
+def _kept(after: Row, old: Row | None) -> Row:
+    """Return a row with the values that were not sent as they were."""
+    return {
+        name: old.get(name, value) if old is not None and value in _NOT_SENT else value for name, value in after.items()
+    }
+
+
 @dataclass
 class Model:
     """All topics of a capture."""
@@ -68,7 +80,9 @@ class Model:
             if each.value is None or not name.startswith(f"{self.prefix}.") or "op" not in _names(each.value):
                 continue
             self.count += 1
-            before, after = (None if (row := each.value[name]) is None else told_row(row) for name in ("before", "after"))
+            before, after = (
+                None if (row := each.value[name]) is None else told_row(row) for name in ("before", "after")
+            )
             key = None if each.key is None else told_row(each.key)
             table = name.split(".", 2)[-1]
             self.topics.setdefault(table, Topic()).take(key, each.value["op"], before, after)
@@ -94,7 +108,7 @@ class Table:
 
 
 def differences(table: Table, topic: Topic, since: int) -> list[str]:
-    """Return what differs between a table and its topic, of rows written by the step `since` or later; empty where nothing does."""
+    """Return what differs between a table and its topic, of rows that the step `since` or a later one has written."""
     has = [{name: row[name] for name in row if name not in table.left_out} for row in table.rows if _at(row) >= since]
     tells = [_as_typed(table, row) for row in topic.since(since)]
     found = []
@@ -105,8 +119,12 @@ def differences(table: Table, topic: Topic, since: int) -> list[str]:
     by_text = {_text(row) for row in has}
     by_told = {_text(row) for row in tells}
     if not found:
-        found += [f"{table.name}: the server has, and nothing told, {_shown(row)}" for row in has if _text(row) not in by_told]
-        found += [f"{table.name}: told, and the server has not, {_shown(row)}" for row in tells if _text(row) not in by_text]
+        found += [
+            f"{table.name}: the server has, and nothing told, {_shown(row)}" for row in has if _text(row) not in by_told
+        ]
+        found += [
+            f"{table.name}: told, and the server has not, {_shown(row)}" for row in tells if _text(row) not in by_text
+        ]
         if not found and len(has) != len(tells):
             found.append(f"{table.name}: {len(has)} rows, and {len(tells)} told")
     return found[:SHOWN_MAX]
@@ -119,15 +137,17 @@ def _by_key(table: Table, topic: Topic, has: Sequence[Row], since: int) -> list[
         tells = topic.keyed.get(key)
         if tells is None:
             keys = {tuple(name for name, _ in each) for each, told in topic.keyed.items() if _at(told) >= since}
-            found.append(f"{table.name}: the server has {dict(key)!r:.200}, which is not told (keys told: {sorted(keys)})")
+            found.append(
+                f"{table.name}: the server has {dict(key)!r:.200}, which is not told (keys told: {sorted(keys)})"
+            )
         elif list(tells := _as_typed(table, tells)) != list(row):
             found.append(f"{table.name}: columns {list(row)}, told {list(tells)}")
         else:
             found += [
-                f"{table.name}.{name} ({table.types.get(name)}) where {dict(key)!r:.120}: the server has {row[name]!r:.200}, "
-                f"told {tells[name]!r:.200}"
+                f"{table.name}.{name} ({table.types.get(name)}) where {dict(key)!r:.120}: "
+                f"the server has {row[name]!r:.200}, told {tells[name]!r:.200}"
                 for name in row
-                if row[name] != tells[name]
+                if row[name] != tells[name] and tells[name] not in _NOT_SENT
             ]
     return found
 
@@ -135,8 +155,11 @@ def _by_key(table: Table, topic: Topic, has: Sequence[Row], since: int) -> list[
 def _as_typed(table: Table, row: Row) -> Row:
     """Return a row whose numbers that were told as texts are numbers."""
     return {
-        name: number(value) if isinstance(value, str) and table.types.get(name, "").startswith(("numeric", "money")) else value
+        name: number(value)
+        if isinstance(value, str) and table.types.get(name, "").startswith(("numeric", "money"))
+        else value
         for name, value in row.items()
+        if name not in table.left_out
     }
 
 

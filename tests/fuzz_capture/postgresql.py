@@ -21,6 +21,7 @@ __all__ = ["PostgresSide"]
 
 SIGNALS = "create table signals (id varchar(42) primary key, type varchar(32) not null, data varchar(2048))"
 PINNED = (
+    "set client_encoding = 'UTF8'",
     "set datestyle = 'ISO, YMD'",
     "set timezone = 'UTC'",
     "set extra_float_digits = 1",
@@ -32,10 +33,24 @@ PINNED = (
     "set standard_conforming_strings = on",
     "set row_security = off",
 )
-UNKNOWN = frozenset(("box", "circle", "line", "lseg", "path", "polygon", "xid", "cid", "pg_lsn", "box[]", "point[]", "circle[]"))
+BEGIN = (
+    "set client_encoding = 'UTF8'",
+    "set default_transaction_read_only = off",
+    "set search_path = public",
+    "set standard_conforming_strings = on",
+    "set idle_in_transaction_session_timeout = 0",
+    "set lock_timeout = '300ms'",
+    "set statement_timeout = '5s'",
+    "set client_min_messages = error",
+)
+"""Of each session that writes: the hostile settings of its database are for the capture."""
+UNKNOWN = frozenset(
+    ("box", "circle", "line", "lseg", "path", "polygon", "xid", "cid", "pg_lsn", "box[]", "point[]", "circle[]")
+)
 _TABLES = """select c.oid, c.relname from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind = 'r'
 and c.relpersistence = 'p' order by 2"""
-_COLUMNS = """select a.attname, format_type(a.atttypid, a.atttypmod), a.attgenerated from pg_attribute a
+_COLUMNS = """select a.attname, case when typbasetype = 0 then format_type(a.atttypid, a.atttypmod)
+else format_type(typbasetype, typtypmod) end, a.attgenerated from pg_attribute a join pg_type t on t.oid = a.atttypid
 where a.attrelid = %s and a.attnum > 0 and not a.attisdropped order by a.attnum"""
 _KEY = """select a.attname from pg_index i cross join lateral unnest(i.indkey) with ordinality k(n, o)
 join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.n where i.indrelid = %s and i.indisprimary order by k.o"""
@@ -46,7 +61,7 @@ class PostgresSession:
 
     def __init__(self, server: PostgresServer, database: str) -> None:
         self._connection = connected(server, database)
-        for each in ("set lock_timeout = '300ms'", "set statement_timeout = '5s'", "set client_min_messages = error"):
+        for each in BEGIN:
             self.run(each)
 
     def run(self, text: str) -> bool:
@@ -126,7 +141,8 @@ class PostgresSide:
         wanted = ", ".join(_expression(self.quoted(column), kind) for column, kind in types.items())
         found = connection.execute(f"select {wanted} from {self.quoted(name)}".encode()).fetchall() if types else []
         rows = [
-            {column: _value(kind, value) for (column, kind), value in zip(types.items(), row, strict=True)} for row in found
+            {column: _value(kind, value) for (column, kind), value in zip(types.items(), row, strict=True)}
+            for row in found
         ]
         left_out = {column for column, kind, generated in columns if kind in UNKNOWN or generated}
         return Table(name, tuple(types), types, key, rows, frozenset(left_out))
@@ -150,9 +166,12 @@ class PostgresSide:
         with connected(self.server, "postgres") as connection, contextlib.suppress(psycopg.Error):
             connection.execute(
                 "select pg_terminate_backend(active_pid) from pg_replication_slots "
-                "where database = %s and active_pid is not null", (database,)
+                "where database = %s and active_pid is not null",
+                (database,),
             )
-            connection.execute("select pg_drop_replication_slot(slot_name) from pg_replication_slots where database = %s", (database,))
+            connection.execute(
+                "select pg_drop_replication_slot(slot_name) from pg_replication_slots where database = %s", (database,)
+            )
             connection.execute(f"drop database if exists {database} with (force)".encode())
 
 
@@ -185,7 +204,11 @@ def _value(kind: str, value: Any) -> Any:
     if kind.endswith("[]"):
         return _items(kind.removesuffix("[]"), json.loads(value, parse_float=Decimal))
     base = kind.partition("(")[0]
-    if base in ("smallint", "integer", "bigint", "oid", "numeric", "money") or base.startswith("timestamp") or base == "date":
+    if (
+        base in ("smallint", "integer", "bigint", "oid", "numeric", "money")
+        or base.startswith("timestamp")
+        or base == "date"
+    ):
         return value if base.startswith(("timestamp", "date")) else number(value)
     if base in ("real", "double precision"):
         return real(value, single=base == "real")

@@ -1,4 +1,4 @@
-"""Histories for PostgreSQL: each theme makes statements of one kind from the tables as they are; a history has a few themes."""
+"""Histories for PostgreSQL: each theme makes statements of one kind from the tables as they are."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ __all__ = ["THEMES", "beginnings", "row_statement", "settings", "touch"]
 Theme = Callable[[random.Random, Sequence[Table]], list[str]]
 LONG = "(select string_agg(md5(i::text || '{n}'), '') from generate_series(1, 400) i)"
 """A text that no compression makes short: it is kept outside of its row."""
+KEY = "(select string_agg(md5(i::text), '') from generate_series(1, 70) i)"
+"""As long as a key may be, and longer than what stays in a row."""
 TEXTS = ("''", "'a'", "'é'", "'  x '", "'NULL'", "'\\N'", "E'a\\tb\\nc\\\\'", "'\"q\",''x'''", "'😀'", LONG)
 VALUES: Mapping[str, Sequence[str]] = {
     "smallint": ("-32768", "32767"),
@@ -29,15 +31,26 @@ VALUES: Mapping[str, Sequence[str]] = {
     "character(5)": ("'a'", "'  b'", "'é'"),
     "bytea": ("''", "'\\x00ff5c'", f"{LONG}::bytea"),
     "date": ("'0001-01-01 BC'", "'9999-12-31'", "'12345-06-07'", "'1969-12-31'"),
-    "timestamp without time zone": ("'infinity'", "'-infinity'", "'4713-01-01 00:00:00 BC'", "'1969-12-31 23:59:59.999999'", "'200000-01-01'"),
+    "timestamp without time zone": (
+        "'infinity'",
+        "'-infinity'",
+        "'4713-01-01 00:00:00 BC'",
+        "'1969-12-31 23:59:59.999999'",
+        "'200000-01-01'",
+    ),
     "timestamp(3) without time zone": ("'2024-02-29 12:00:00.123'",),
-    "timestamp with time zone": ("'infinity'", "'2024-02-29 12:00:00.5+13:45'", "'12345-01-01 00:00:00Z'", "'0044-03-15 00:00:00Z BC'"),
+    "timestamp with time zone": (
+        "'infinity'",
+        "'2024-02-29 12:00:00.5+13:45'",
+        "'12345-01-01 00:00:00Z'",
+        "'0044-03-15 00:00:00Z BC'",
+    ),
     "time without time zone": ("'24:00:00'", "'23:59:59.999999'"),
     "time with time zone": ("'12:00:00+05:30'", "'00:00:00-12'"),
     "interval": ("'1 year -2 months 3 days -04:05:06.7'", "'-178000000 years'", "'0'", "'1.5 seconds'"),
     "uuid": ("'123e4567-e89b-12d3-a456-426614174000'",),
     "json": ("'{\"a\":  [1, null]}'", "'\"\\u0041\"'"),
-    "jsonb": ("'{\"b\": 1e400, \"a\": [1, null]}'", "'null'"),
+    "jsonb": ('\'{"b": 1e400, "a": [1, null]}\'', "'null'"),
     "inet": ("'::1'", "'10.0.0.0/8'", "'::1.2.3.4'"),
     "cidr": ("'10.0.0.0/8'",),
     "macaddr": ("'08:00:2b:01:02:03'",),
@@ -56,7 +69,10 @@ EDGES: Mapping[str, tuple[str, Sequence[str]]] = {
     "not_numbers": ("numeric", ("'NaN'", "'Infinity'", "1.5")),
     "many_digits": ("numeric(78,0)", ("340282366920938463463374607431768211455", "-1", "1e77")),
     "marks": ("text", ("U&'\\FEFF'", "U&'\\FEFFbom'", "'x'")),
-    "white_space": ("text[]", ("array[U&'\\3000x\\00a0', U&'\\2003']", "array[chr(28) || 'a', chr(160)]", "array[E' \\t']")),
+    "white_space": (
+        "text[]",
+        ("array[U&'\\3000x\\00a0', U&'\\2003']", "array[chr(28) || 'a', chr(160)]", "array[E' \\t']"),
+    ),
     "boxes": ("box[]", ("'{(2,2),(1,1);(4,4),(3,3)}'", "'{}'")),
     "far_times": ("timestamp", ("'294276-12-31 23:59:59.999999'", "'infinity'", "'2020-01-01'")),
     "far_dates": ("date", ("'5874897-12-31'", "'infinity'", "'-infinity'")),
@@ -112,7 +128,9 @@ def value_of(chance: random.Random, type_: str, *, null: bool = True) -> str:
     """Return a value for a column as the server says its type."""
     if null and chance.random() < 0.12:
         return "null"
-    found = VALUES.get(type_) or next((VALUES[each] for each in VALUES if each.partition("(")[0] == type_.partition("(")[0]), TEXTS)
+    found = VALUES.get(type_) or next(
+        (VALUES[each] for each in VALUES if each.partition("(")[0] == type_.partition("(")[0]), TEXTS
+    )
     return chance.choice(found)
 
 
@@ -138,7 +156,9 @@ def row_statement(chance: random.Random, tables: Sequence[Table]) -> list[str]:
                 [
                     "{n}",
                     *(
-                        _key_value(chance, table.types[each]) if each in ("id", *table.key) else value_of(chance, table.types[each])
+                        _key_value(chance, table.types[each])
+                        if each in ("id", *table.key)
+                        else value_of(chance, table.types[each])
                         for each in columns
                     ),
                 ]
@@ -146,7 +166,9 @@ def row_statement(chance: random.Random, tables: Sequence[Table]) -> list[str]:
             + ")"
             for _ in range(rows)
         ]
-        return [f"insert into {name} ({', '.join(['n_', *map(quoted, columns)])}) values {', '.join(made)} on conflict do nothing"]
+        return [
+            f"insert into {name} ({', '.join(['n_', *map(quoted, columns)])}) values {', '.join(made)} on conflict do nothing"  # noqa: E501
+        ]
     some = f"where abs(hashtext(n_::text || ctid::text)) % {chance.choice([1, 2, 3])} = 0"
     if way < 9:
         column = chance.choice(columns)
@@ -199,23 +221,34 @@ def swaps(chance: random.Random, tables: Sequence[Table]) -> list[str]:
     made = []
     if len(columns) > 1 and chance.random() < 0.5:
         one, two = map(quoted, chance.sample(columns, 2))
-        made = [f"alter table {name} rename {one} to tmp_", f"alter table {name} rename {two} to {one}", f"alter table {name} rename tmp_ to {two}"]
+        made = [
+            f"alter table {name} rename {one} to tmp_",
+            f"alter table {name} rename {two} to {one}",
+            f"alter table {name} rename tmp_ to {two}",
+        ]
     elif len(some) > 1:
         one, two = (quoted(each.name) for each in chance.sample(some, 2))
-        made = [f"alter table {one} rename to tmp_", f"alter table {two} rename to {one}", f"alter table tmp_ rename to {two}"]
+        made = [
+            f"alter table {one} rename to tmp_",
+            f"alter table {two} rename to {one}",
+            f"alter table tmp_ rename to {two}",
+        ]
     inner = row_statement(chance, tables)
-    return ["begin", *made, f"update {name} set n_ = {{n}}", *inner, "commit"] if chance.random() < 0.5 else [*made, *inner]
+    return (
+        ["begin", *made, f"update {name} set n_ = {{n}}", *inner, "commit"]
+        if chance.random() < 0.5
+        else [*made, *inner]
+    )
 
 
 def toasted(chance: random.Random, tables: Sequence[Table]) -> list[str]:
     """Long values and long keys, and updates that do not send them."""
     k = chance.randrange(50)
     key = chance.choice(["id text primary key", "id integer primary key"])
-    first = LONG if "text" in key else "1"
     return [
         f"create table if not exists o{k} ({key}, n_ bigint, a text, b bytea, c text[])",
         f"alter table o{k} alter id set storage external",
-        f"insert into o{k} values ({first if 'text' in key else 1}, {{n}}, {LONG}, {LONG}::bytea, array[{LONG}, ' x'])",
+        f"insert into o{k} values ({KEY if 'text' in key else 1}, {{n}}, {LONG}, {LONG}::bytea, array[{LONG}, ' x'])",
         f"update o{k} set n_ = {{n}}",
         *([f"update o{k} set n_ = {{n}}, a = 'short'"] if chance.random() < 0.5 else []),
     ]
@@ -223,7 +256,10 @@ def toasted(chance: random.Random, tables: Sequence[Table]) -> list[str]:
 
 def keys(chance: random.Random, tables: Sequence[Table]) -> list[str]:
     """Keys of every type, read in chunks while they change."""
-    k, kind = chance.randrange(50), chance.choice(["numeric", "numeric", "text", "uuid", "numeric(10,2)", "double precision", "date"])
+    k, kind = (
+        chance.randrange(50),
+        chance.choice(["numeric", "numeric", "text", "uuid", "numeric(10,2)", "double precision", "date"]),
+    )
     value = {
         "uuid": "md5(i::text)::uuid",
         "text": "U&'\\FEFF' || i",
@@ -233,7 +269,7 @@ def keys(chance: random.Random, tables: Sequence[Table]) -> list[str]:
     }.get(kind, "i")
     return [
         f"create table if not exists p{k} (id {kind} primary key, n_ bigint, a numeric)",
-        f"insert into p{k} select {value}, {{n}}, case i % 5 when 0 then 'NaN' else i end from generate_series(1, 20) i on conflict do nothing",
+        f"insert into p{k} select {value}, {{n}}, case i % 5 when 0 then 'NaN' else i end from generate_series(1, 20) i on conflict do nothing",  # noqa: E501
         f"""insert into signals values ('k{{n}}', 'execute-snapshot', '{{"data-collections": ["public.p{k}"]}}')""",
         f"update p{k} set n_ = {{n}} where id::text like '%1%'",
     ]
@@ -242,18 +278,42 @@ def keys(chance: random.Random, tables: Sequence[Table]) -> list[str]:
 def hostile(chance: random.Random, tables: Sequence[Table]) -> list[str]:
     """Settings of the database and of the role that change what the server writes."""
     setting = chance.choice(
-        ["lc_monetary = 'de_DE.utf8'", "standard_conforming_strings = off", "datestyle = 'German, DMY'", "intervalstyle = 'sql_standard'",
-         "extra_float_digits = -5", "bytea_output = 'escape'", "timezone = 'Asia/Kathmandu'", "search_path = ''", "xmloption = document",
-         "quote_all_identifiers = on", "client_encoding = 'LATIN1'", "default_transaction_read_only = on", "row_security = off",
-         "default_transaction_isolation = 'serializable'", "array_nulls = off", "backslash_quote = off", "transform_null_equals = on",
-         "statement_timeout = '10s'", "idle_in_transaction_session_timeout = '100ms'", "enable_seqscan = off"]
+        [
+            "lc_monetary = 'de_DE.utf8'",
+            "standard_conforming_strings = off",
+            "datestyle = 'German, DMY'",
+            "intervalstyle = 'sql_standard'",
+            "extra_float_digits = -5",
+            "bytea_output = 'escape'",
+            "timezone = 'Asia/Kathmandu'",
+            "search_path = ''",
+            "xmloption = document",
+            "quote_all_identifiers = on",
+            "client_encoding = 'LATIN1'",
+            "default_transaction_read_only = on",
+            "row_security = off",
+            "default_transaction_isolation = 'serializable'",
+            "array_nulls = off",
+            "backslash_quote = off",
+            "transform_null_equals = on",
+            "statement_timeout = '10s'",
+            "idle_in_transaction_session_timeout = '100ms'",
+            "enable_seqscan = off",
+        ]
     )
     return [f"alter database {{db}} set {setting}", *row_statement(chance, tables)]
 
 
 def sessions(chance: random.Random, tables: Sequence[Table]) -> list[str]:
     """A session with settings of its own."""
-    setting = chance.choice(["timezone = 'Asia/Kathmandu'", "datestyle = 'SQL, DMY'", "default_transaction_isolation = 'repeatable read'", "synchronous_commit = off"])
+    setting = chance.choice(
+        [
+            "timezone = 'Asia/Kathmandu'",
+            "datestyle = 'SQL, DMY'",
+            "default_transaction_isolation = 'repeatable read'",
+            "synchronous_commit = off",
+        ]
+    )
     return [f"set {setting}", *row_statement(chance, tables)]
 
 
@@ -261,7 +321,15 @@ def transactions(chance: random.Random, tables: Sequence[Table]) -> list[str]:
     """Transactions with savepoints and rollbacks."""
     some = [each for _ in range(4) for each in row_statement(chance, tables)]
     end = chance.choice(["commit", "commit", "rollback"])
-    return ["begin", some[0], "savepoint s", *some[1:2], chance.choice(["rollback to s", "release savepoint s"]), *some[2:], end]
+    return [
+        "begin",
+        some[0],
+        "savepoint s",
+        *some[1:2],
+        chance.choice(["rollback to s", "release savepoint s"]),
+        *some[2:],
+        end,
+    ]
 
 
 def objects(chance: random.Random, tables: Sequence[Table]) -> list[str]:
@@ -272,8 +340,17 @@ def objects(chance: random.Random, tables: Sequence[Table]) -> list[str]:
         [
             [f"create view w{k} as select 1 a", f"alter view w{k} rename to x{k}", f"drop view x{k}"],
             [f"create sequence q{k}", f"select nextval('q{k}')", f"drop sequence q{k}"],
-            [f"create type ty{k} as enum ('x')", f"alter table {name} add ty{k} ty{k} default 'x'", f"alter type ty{k} add value 'y'", f"alter type ty{k} rename value 'x' to 'z'", f"update {name} set n_ = {{n}}"],
-            [f"create domain dm{k} as numeric(50,3)", f"alter table {name} add dm{k} dm{k} default 12345678901234567890123456789012345678901.5"],
+            [
+                f"create type ty{k} as enum ('x')",
+                f"alter table {name} add ty{k} ty{k} default 'x'",
+                f"alter type ty{k} add value 'y'",
+                f"alter type ty{k} rename value 'x' to 'z'",
+                f"update {name} set n_ = {{n}}",
+            ],
+            [
+                f"create domain dm{k} as numeric(50,3)",
+                f"alter table {name} add dm{k} dm{k} default 12345678901234567890123456789012345678901.5",
+            ],
             [f"truncate {name}"],
             [f"drop table {name}", *_created(chance, name)],
             [f"create unlogged table l{k} (id int primary key)", f"insert into l{k} values (1)"],
@@ -297,8 +374,5 @@ def _edge(name: str) -> Theme:
 
 THEMES: Mapping[str, Theme] = {
     **{name: _edge(name) for name in EDGES},
-    **{
-        each.__name__: each
-        for each in (alter_parts, swaps, toasted, keys, hostile, sessions, transactions, objects)
-    },
+    **{each.__name__: each for each in (alter_parts, swaps, toasted, keys, hostile, sessions, transactions, objects)},
 }

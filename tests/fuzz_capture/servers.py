@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 
 from tests.connectors.cdc.replay import logical_server
 from tests.fuzz_capture.machine import Side
@@ -21,7 +22,12 @@ DURABLE = ("--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1")
 def running_side(name: str) -> Iterator[Side]:
     """Run a private server; raises RuntimeError where none can run here."""
     if name == "mariadb":
-        with private_server([*CAPTURED, *DURABLE]) as server:
+        with (
+            TemporaryDirectory(prefix="ottla-fuzz-tmp-") as own,
+            private_server(
+                [*CAPTURED, *DURABLE, f"--tmpdir={own}"]  # in a common one, servers remove each other's tables
+            ) as server,
+        ):
             yield MariaDbSide(server)
     else:
         with logical_server() as cluster:

@@ -14,7 +14,9 @@ from ottla.connect.data import Struct
 __all__ = ["days_of", "number", "real", "told", "told_row", "us_of"]
 
 DAY_US = 86_400_000_000
-_STAMP = re.compile(r"([-+]?\d{1,7})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?)?(Z|[-+]\d\d(?::?\d\d)?)?( BC)?")
+_STAMP = re.compile(
+    r"([-+]?\d{1,7})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?)?(Z|[-+]\d\d(?::?\d\d)?)?( BC)?"
+)
 _CLOCK = re.compile(r"(-?)(\d+):(\d\d)(?::(\d\d)(?:\.(\d+))?)?(Z|[-+]\d\d:\d\d)?")
 _PERIOD = re.compile(r"P(-?\d+)Y(-?\d+)M(-?\d+)DT(-?\d+)H(-?\d+)M(-?)(\d+)(?:\.(\d+))?S")
 
@@ -91,9 +93,11 @@ def _far(us: int) -> str:
 
 
 _BY_NAME = {
-    "io.debezium.time.Date": lambda value: {1 << 31: "infinity", (1 << 31) - 1: "infinity", -(1 << 31): "-infinity"}.get(
-        value, str(value * DAY_US)
-    ),
+    "io.debezium.time.Date": lambda value: {
+        1 << 31: "infinity",
+        (1 << 31) - 1: "infinity",
+        -(1 << 31): "-infinity",
+    }.get(value, str(value * DAY_US)),
     "io.debezium.time.Timestamp": lambda value: _far(value * 1000),
     "io.debezium.time.MicroTimestamp": _far,
     "io.debezium.time.ZonedTimestamp": us_of,
