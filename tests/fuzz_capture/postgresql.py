@@ -21,6 +21,7 @@ __all__ = ["PostgresSide"]
 
 SIGNALS = "create table signals (id varchar(42) primary key, type varchar(32) not null, data varchar(2048))"
 PINNED = (
+    "set quote_all_identifiers = off",
     "set client_encoding = 'UTF8'",
     "set datestyle = 'ISO, YMD'",
     "set timezone = 'UTC'",
