@@ -159,6 +159,15 @@ def steps() -> list[Step]:
             make("fuzz-jdbc", "SECONDS=3600"),
             ("src/ottla/connectors/jdbc", "tests/connectors/jdbc"),
         ),
+        *(
+            Step(
+                f"fuzz-capture/{server}",
+                "a test run has a few histories; what is left is found in hours",
+                make("fuzz-capture", f"SERVER={server}", "SECONDS=3600"),
+                ("src/ottla/connectors/cdc", "tests/fuzz_capture"),
+            )
+            for server in ("postgresql", "mariadb")
+        ),
         Step("cost", "every API is asked in every version, twice", make("cost"), _rooms("broker", "sql", "schemas")),
         Step(
             "faults",
