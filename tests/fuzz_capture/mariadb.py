@@ -141,7 +141,7 @@ class MariaDbSide:
 
 def _table(cursor: Any, database: str, name: str) -> Table:
     cursor.execute(
-        "select column_name, data_type, datetime_precision, column_key, column_type, extra, generation_expression "
+        "select column_name, data_type, datetime_precision, column_key, column_type, is_nullable "
         "from information_schema.columns where table_schema = %s and table_name = %s order by ordinal_position",
         (database, name),
     )
@@ -156,7 +156,10 @@ def _table(cursor: Any, database: str, name: str) -> Table:
     wanted = ", ".join(_expression(each[0], each[1]) for each in columns)
     cursor.execute(f"select {wanted} from `{name}`")
     rows = [
-        {column[0]: _value(column[1], column[4], value) for column, value in zip(columns, row, strict=True)}
+        {
+            column[0]: _value(column[1], column[4], value, is_nullable=column[5] == "YES")
+            for column, value in zip(columns, row, strict=True)
+        }
         for row in cursor.fetchall()
     ]
     return Table(name, tuple(kinds), {each[0]: each[4] for each in columns}, key, rows)
@@ -179,7 +182,7 @@ def _expression(column: str, kind: str) -> str:
     return name
 
 
-def _value(kind: str, type_: str, value: Any) -> Any:
+def _value(kind: str, type_: str, value: Any, *, is_nullable: bool) -> Any:
     if value is None:
         return None
     if kind in _NUMBERS or kind == "bit":
@@ -191,6 +194,8 @@ def _value(kind: str, type_: str, value: Any) -> Any:
     if kind in _BYTES or kind in _GEOMETRIES:
         return value.lower()
     if kind in _STAMPS:
+        if value.startswith("0000-00-00"):  # told as Debezium does
+            return None if is_nullable else "0"
         return us_of(value)
     if kind == "time":
         return clock_us(value)

@@ -365,9 +365,11 @@ def _edge(name: str) -> Theme:
         kind, known = EDGES[name]
         values = chance.sample(known, chance.randint(1, len(known)))  # one that columns refuse has all be made by rows
         rows = [f"({k}, {{n}}, {chance.choice(values)})" for k in range(chance.choice([1, 3, 20]))]
+        columns = ["id integer primary key", "n_ bigint not null"]
+        columns.insert(chance.choice([0, 2]), f"a {kind}")
         return [
-            f"create table if not exists x_{name} (id integer primary key, n_ bigint not null, a {kind})",
-            f"insert into x_{name} values {', '.join(rows)} on conflict (id) do update set n_ = {{n}}, a = excluded.a",
+            f"create table if not exists x_{name} ({', '.join(columns)})",
+            f"insert into x_{name} (id, n_, a) values {', '.join(rows)} on conflict (id) do update set n_ = {{n}}, a = excluded.a",  # noqa: E501
         ]
 
     return edge
