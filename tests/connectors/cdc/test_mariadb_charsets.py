@@ -1,4 +1,4 @@
-"""Texts of all character sets, and compressed and short forms of values, against a real MariaDB byte for byte."""
+"""Texts of all character sets, and addresses, against a real MariaDB byte for byte."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from ottla.connectors.cdc.mysql.charsets import MULTI_BYTE, decoder_of
+from ottla.connectors.cdc.mysql.rows import STRING, RowFormat, WireColumn
+from ottla.connectors.cdc.mysql.tables import SqlType
 from tests.connectors.cdc.mariadb_replay import connected
-from tools.gen_charsets import THREE_BYTES, characters, single_byte_sets
+from tools.ask_charsets import THREE_BYTES, characters, single_byte_sets
 from tools.mariadb import missing, private_server
 
 pytestmark = pytest.mark.timeout(180)
@@ -55,3 +57,17 @@ def test_halves_of_characters_are_told_as_a_query_tells_them(cursor: Any) -> Non
         cursor.execute("select hex(convert(v using utf8mb4)) from t")
         [[told]] = cursor.fetchall()
         assert decoder_of(charset)(bytes.fromhex(data)) == bytes.fromhex(told).decode("utf-8", "replace"), charset
+
+
+def test_addresses_are_told_as_the_server_prints_them(cursor: Any) -> None:
+    chance = random.Random(3)
+    cursor.execute("create or replace table t (v inet6)")
+    words = (0, 0, 0, 1, 0xFFFF, 0x102, 0xABCD)
+    values = {bytes(12) + bytes([1, 2, 3, 4]), bytes(15) + b"\1", bytes(16)}
+    values |= {b"".join(chance.choice(words).to_bytes(2, "big") for _ in range(8)) for _ in range(500)}
+    cursor.executemany("insert into t values (cast(x%s as inet6))", [(each.hex(),) for each in values])
+    cursor.execute("select hex(v), v from t")
+    reader = RowFormat([SqlType("INET6")], [WireColumn(STRING, 16)])
+    told = {key: next(iter(reader.rows(b"\1\0\x10" + bytes.fromhex(key), is_update=False)))[1][0] for key, _ in cursor}
+    cursor.execute("select hex(v), v from t")
+    assert told == dict(cursor.fetchall())

@@ -1,4 +1,4 @@
-"""Characters of the server's character sets, as it tells them itself. By tools/gen_charsets.py."""
+"""Characters of the server's character sets, as it tells them itself. By tools/ask_charsets.py."""
 
 from __future__ import annotations
 

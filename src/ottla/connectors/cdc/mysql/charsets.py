@@ -1,7 +1,7 @@
 """Texts of the server's character sets: each value that a column may hold, as the server itself tells it. Pure.
 
 Python's codecs of the same names differ in some characters, and end at bytes that the server has and they have not. So sets
-of one byte a character are tables (`charset_facts`, which `tools/gen_charsets.py` has asked a server for), and the others
+of one byte a character are tables (`charset_facts`, which `tools/ask_charsets.py` has asked a server for), and the others
 a codec with the characters in which it differs. What has no character is `?`, as in the server's own conversion.
 """
 
@@ -16,31 +16,29 @@ from typing import Final
 from ottla.connect import DataError
 from ottla.connectors.cdc.mysql.charset_facts import DIFFERENCES, HIGH_HALVES, LOW_HALVES
 
-__all__ = ["CODEC", "decoder_of", "has_charset"]
+__all__ = ["CODEC", "decoder_of"]
 
 Decode = Callable[[bytes], str]
 _UNKNOWN: Final = "?"
-_PAIRS: Final = rb"[\x81-\xfe][\x40-\x7e\x80-\xfe]|."
-_EUC: Final = rb"\x8f[\xa1-\xfe]{2}|[\x8e\xa1-\xfe][\xa1-\xfe]|."
-_SHIFTED: Final = rb"[\x81-\x9f\xe0-\xfc][\x40-\x7e\x80-\xfc]|."
-MULTI_BYTE: Final[Mapping[str, tuple[str, bytes]]] = {
+_EUC: Final = re.compile(rb"\x8f[\xa1-\xfe]{2}|[\x8e\xa1-\xfe][\xa1-\xfe]|.", re.DOTALL)
+_SHIFTED: Final = re.compile(rb"[\x81-\x9f\xe0-\xfc][\x40-\x7e\x80-\xfc]|.", re.DOTALL)
+_KOREAN: Final = re.compile(rb"[\x81-\xfe][\x41-\x5a\x61-\x7a\x81-\xfe]|.", re.DOTALL)
+_TAIWANESE: Final = re.compile(rb"[\xa1-\xf9][\x40-\x7e\xa1-\xfe]|.", re.DOTALL)
+_CHINESE: Final = re.compile(rb"[\xa1-\xf7][\xa1-\xfe]|.", re.DOTALL)
+_LONG_CHINESE: Final = re.compile(rb"[\x81-\xfe][\x40-\x7e\x80-\xfe]|.", re.DOTALL)
+MULTI_BYTE: Final[Mapping[str, tuple[str, re.Pattern[bytes]]]] = {
     "sjis": ("shift_jis", _SHIFTED),
     "cp932": ("cp932", _SHIFTED),
     "ujis": ("euc_jp", _EUC),
     "eucjpms": ("euc_jp", _EUC),
-    "euckr": ("cp949", rb"[\x81-\xfe][\x41-\x5a\x61-\x7a\x81-\xfe]|."),
-    "big5": ("big5", rb"[\xa1-\xf9][\x40-\x7e\xa1-\xfe]|."),
-    "gb2312": ("gb2312", rb"[\xa1-\xf7][\xa1-\xfe]|."),
-    "gbk": ("gbk", _PAIRS),
+    "euckr": ("cp949", _KOREAN),
+    "big5": ("big5", _TAIWANESE),
+    "gb2312": ("gb2312", _CHINESE),
+    "gbk": ("gbk", _LONG_CHINESE),
 }
 """Python's codec that is nearest, and how characters are told apart."""
 CODEC: Final = "utf8_of_servers"
 """A codec of UTF-8 for the driver: a server's UTF-8 may have halves of characters, which Python refuses."""
-
-
-def has_charset(name: str) -> bool:
-    """Whether texts of a character set can be read."""
-    return name in _UNICODE or name in MULTI_BYTE or name in HIGH_HALVES
 
 
 @cache
@@ -71,8 +69,7 @@ def _differences(name: str) -> dict[bytes, str]:
     return found
 
 
-def _of_codec(codec: str, characters: bytes, differences: Mapping[bytes, str]) -> Decode:
-    pattern = re.compile(characters, re.DOTALL)
+def _of_codec(codec: str, pattern: re.Pattern[bytes], differences: Mapping[bytes, str]) -> Decode:
     wrong = [each for each in differences if _decoded(each, codec) is not None]
     """Which the codec would take for another character, without a word."""
 

@@ -51,7 +51,8 @@ class Effect:
 def follow(statement: str, database: str, tables: Tables, charsets: Mapping[str, str], sql_mode: int = 0) -> Effect:
     """Apply a statement to the tables; `database` is the one in use, `charsets` those of databases, of the server under ''.
 
-    `sql_mode` is the session's, as the binlog has it: how it quotes. Raises DdlError where a statement about tables is not understood.
+    `sql_mode` is the session's, as the binlog has it: how it quotes. Raises DdlError where a statement about tables is not
+    understood.
     """
     words = Words(statement, sql_mode)
     if words.takes("SET", "STATEMENT"):

@@ -243,7 +243,7 @@ def _inflated(data: bytes) -> bytes:
     how, width = data[0] >> 4, data[0] & 0x07
     if how != _ZLIB:
         raise DataError(f"A column is compressed in a way that is not known: {how}")
-    size = int.from_bytes(data[1 : 1 + width], "little")
+    size = int.from_bytes(data[1 : 1 + width], "big")
     try:
         found = zlib.decompress(
             data[1 + width :], -zlib.MAX_WBITS if data[0] & 0x08 else zlib.MAX_WBITS, min(size, 1 << 20)

@@ -1,6 +1,6 @@
 """Writes `connectors/cdc/mysql/charset_facts.py`: what a MariaDB server says of its character sets, byte for byte.
 
-`python -m tools.gen_charsets` runs it on a private server. The file changes with the server's own tables alone.
+`python -m tools.ask_charsets` runs it on a private server. The file changes with the server's own tables alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TARGET = Path(__file__).parents[1] / "src/ottla/connectors/cdc/mysql/charset_fac
 UNICODE = ("utf8mb3", "utf8mb4", "ucs2", "utf16", "utf16le", "utf32", "binary")
 PIECE = 16
 THREE_BYTES = ("ujis", "eucjpms")
-HEAD = '''"""Characters of the server's character sets, as it tells them itself. By tools/gen_charsets.py."""
+HEAD = '''"""Characters of the server's character sets, as it tells them itself. By tools/ask_charsets.py."""
 
 from __future__ import annotations
 
