@@ -76,15 +76,8 @@ def _slow() -> list[Step]:
     """Return a step for each folder with slow tests, without what `make compat` and `make wheels` run."""
     tests = ROOT / "tests"
     texts = ((path.relative_to(tests), path.read_text()) for path in sorted(tests.rglob("test_*.py")))
-    found = {path.parts[0] for path, text in texts if len(path.parts) > 1 and _has_slow(text)}
+    found = {path.parts[0] for path, text in texts if len(path.parts) > 1 and re.search(r"\bmark\.slow\b", text)}
     return [_slow_of(folder) for folder in sorted(found - {"compat", "packaging"})]
-
-
-def _has_slow(text: str) -> bool:
-    """Return whether a file has slow tests other than comparisons with Kafka, which are a step of their own."""
-    of_all = re.search(r"^pytestmark = .*", text, re.MULTILINE)
-    is_peers = of_all is not None and "mark.peer" in of_all[0]
-    return re.search(r"\bmark\.slow\b", text) is not None and not is_peers
 
 
 def _slow_of(folder: str) -> Step:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from urllib.parse import quote, urlsplit
 
 from ottla.base import ConfigError
-from ottla.http import is_loopback
 from ottla.mirror.settings import CHECKPOINT_DEF, HEARTBEAT_DEF, PACKAGE, SOURCE_DEF
 
 __all__ = ["CONNECTOR_NAMES", "Flow", "flows_of", "has_internal_rest"]
@@ -28,6 +27,7 @@ _CLIENT_NAMES = (
 _KINDS = ("producer", "consumer", "admin")
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _OF_CONNECT = ("tasks.max", "errors.", "transforms", "predicates", "topic.creation.", "exactly.once.support")
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 INTERNAL_REST = "dedicated.mode.enable.internal.rest"
 _WHO_MAY_ASK = ("rest.extension.classes", "java.security.auth.login.config")
 """Who may ask the interface, also at the loopback address alone: the extension, and its JAAS file."""
@@ -153,8 +153,8 @@ def _users_place(given: Mapping[str, str]) -> str:
     Kafka's MirrorMaker has no interface without the internal one: files that say another address for it open nothing.
     """
     asked = given.get("listeners", "").strip()
-    hosts = [urlsplit(each.strip()).hostname or "" for each in asked.split(",")]
-    return asked if all(map(is_loopback, hosts)) else "http://127.0.0.1:0"
+    hosts = [urlsplit(each.strip()).hostname for each in asked.split(",")]
+    return asked if set(hosts) <= _LOOPBACK else "http://127.0.0.1:0"
 
 
 def _interface(given: Mapping[str, str]) -> dict[str, str]:
