@@ -20,9 +20,8 @@ from ottla.background import supervise_thread
 from ottla.connect import ConnectError, DataError
 from ottla.connectors.cdc.mysql.charsets import decoder_of
 from ottla.connectors.cdc.mysql.compression import HEADER_BYTES, PACKED, unpacked
-from ottla.connectors.cdc.mysql.plain_bytes import QUERY, ROWS, TABLE_MAP, map_parts, query_parts, rows_parts
+from ottla.connectors.cdc.mysql.plain_bytes import QUERY, ROWS, TABLE_MAP, TableMap, map_parts, query_parts, rows_parts
 from ottla.connectors.cdc.mysql.positions import Start
-from ottla.connectors.cdc.mysql.rows import WireColumn
 from ottla.connectors.cdc.mysql.server import purged_error
 from ottla.connectors.cdc.replication import ServerAwayError
 
@@ -111,17 +110,7 @@ class Mapped(BinlogEvent):
     """A number stands for a table from now on."""
 
     number: int
-    database: str
-    table: str
-    wires: tuple[WireColumn, ...]
-    nullable: tuple[bool, ...]
-    names: tuple[str, ...]
-    """Of columns, where the server tells them (binlog_row_metadata=FULL)."""
-
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        """Return what tells a table's forms apart."""
-        return self.database, self.table, self.wires, self.nullable, self.names
+    table_map: TableMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,8 +371,7 @@ UNREAD: Final = {
 def _of_bytes(data: bytes, type_: int, header: Head) -> BinlogEvent | None:
     """Return an event of a type that is taken apart here, None for one that is not."""
     if type_ == TABLE_MAP:
-        parts = map_parts(data)
-        return Mapped(*header, parts.number, parts.database, parts.table, parts.wires, parts.nullable, parts.names)
+        return Mapped(*header, *map_parts(data))
     if type_ in ROWS:
         op, number, _, body = rows_parts(data, type_)
         return Rows(*header, op, number, body)

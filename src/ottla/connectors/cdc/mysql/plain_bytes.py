@@ -16,7 +16,7 @@ from ottla.connectors.cdc.mysql import rows
 from ottla.connectors.cdc.mysql.compression import HEADER_BYTES, length_coded
 from ottla.connectors.cdc.mysql.rows import WireColumn
 
-__all__ = ["QUERY", "ROWS", "TABLE_MAP", "MapParts", "QueryParts", "map_parts", "query_parts", "rows_parts"]
+__all__ = ["QUERY", "ROWS", "TABLE_MAP", "QueryParts", "TableMap", "map_parts", "query_parts", "rows_parts"]
 
 QUERY: Final = 2
 TABLE_MAP: Final = 19
@@ -39,15 +39,15 @@ _SQL_MODE, _CHARSETS, _OLD_CATALOG = 1, 4, 2
 
 
 @dataclass(frozen=True, slots=True)
-class MapParts:
-    """What a table map says."""
+class TableMap:
+    """What a table map says of a table: its form, by which its rows are read."""
 
-    number: int
     database: str
     table: str
     wires: tuple[WireColumn, ...]
     nullable: tuple[bool, ...]
     names: tuple[str, ...]
+    """Of columns, where the server tells them (binlog_row_metadata=FULL)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +66,15 @@ def _number(data: bytes) -> int:
     return int.from_bytes(data, "little")
 
 
-def map_parts(event: bytes) -> MapParts:
-    """Take a table map apart, its checksum left off; raises DataError."""
+def map_parts(event: bytes) -> tuple[int, TableMap]:
+    """Return the number that a table map, its checksum left off, gives a table, and what it says of it; raises DataError."""
     try:
         return _map_parts(event)
     except (IndexError, ValueError) as error:
         raise DataError(f"A table map of the binlog cannot be read: {error}") from error
 
 
-def _map_parts(event: bytes) -> MapParts:
+def _map_parts(event: bytes) -> tuple[int, TableMap]:
     at = HEADER_BYTES + 8
     database, at = _text(event, at)
     table, at = _text(event, at)
@@ -87,7 +87,7 @@ def _map_parts(event: bytes) -> MapParts:
     nullable = tuple(bool(nulls[place >> 3] >> (place & 7) & 1) for place in range(count))
     names = _names(event, at + len(nulls))
     number = _number(event[HEADER_BYTES : HEADER_BYTES + 6])
-    return MapParts(number, database, table, wires, nullable, names if len(names) == count else ())
+    return number, TableMap(database, table, wires, nullable, names if len(names) == count else ())
 
 
 def _text(data: bytes, at: int) -> tuple[str, int]:

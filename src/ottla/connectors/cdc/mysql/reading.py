@@ -31,6 +31,7 @@ from ottla.connectors.cdc.mysql.ddl_columns import charset_of_collation
 from ottla.connectors.cdc.mysql.ddl_words import DdlError, changes_rows, words_of
 from ottla.connectors.cdc.mysql.gtids import GtidFilter
 from ottla.connectors.cdc.mysql.history import HistoryStore, history_record
+from ottla.connectors.cdc.mysql.plain_bytes import TableMap
 from ottla.connectors.cdc.mysql.positions import Position, Start
 from ottla.connectors.cdc.mysql.prepared import Held, Prepared, Unsettled, xid_of
 from ottla.connectors.cdc.mysql.refused import Refused
@@ -87,7 +88,7 @@ class BinlogReading:
         """The end of the last transaction that this connection has told, in its server's files."""
         self._is_first = True
         self._mapped: dict[int, Mapped] = {}
-        self._formats: dict[tuple[Any, ...], Readable | None] = {}
+        self._formats: dict[TableMap, Readable | None] = {}
 
     @property
     def is_between(self) -> bool:
@@ -424,7 +425,7 @@ class BinlogReading:
         mapped = self._mapped.get(event.number)
         if mapped is None:
             raise ConnectError(f"The binlog has rows at {self._file}:{event.begin} of a table that it has not told of")
-        name = TableId(mapped.database, mapped.table)
+        name = TableId(mapped.table_map.database, mapped.table_map.table)
         if transaction.is_foreign or name in self._refused:
             self._metrics.filtered()
             return
@@ -525,21 +526,21 @@ class BinlogReading:
 
     def _table(self, mapped: Mapped) -> Readable | None:
         """Return what reads a table's rows, and makes its records; None for one that is not captured."""
-        shape = mapped.shape
+        shape = mapped.table_map
         if shape in self._formats:
             return self._formats[shape]
-        name = TableId(mapped.database, mapped.table)
+        name = TableId(shape.database, shape.table)
         found = None
         if self._selection.is_published(name):
             table = self._tables.get(name)
-            if table is None or not (table.is_sequence or fits(table, mapped)):
+            if table is None or not (table.is_sequence or fits(table, shape)):
                 table = self._tables[name] = self._looked_at(name, mapped, table)
             if table.is_sequence:
                 self._formats[shape] = None
                 return None
-            table = with_nulls(table, mapped)
+            table = with_nulls(table, shape)
             found = Readable(
-                self._events.table(table), row_format(table, mapped), len(table.columns), row_end(table, mapped)
+                self._events.table(table), row_format(table, shape), len(table.columns), row_end(table, shape)
             )
         self._formats[shape] = found
         return found
@@ -547,18 +548,18 @@ class BinlogReading:
     def _looked_at(self, name: TableId, mapped: Mapped, known: SqlTable | None) -> SqlTable:
         """Return a table that the history has not, or otherwise, as the server has it now, if that fits its rows."""
         log.warning("Table %s is in the binlog otherwise than in the history, and is asked for", name)
-        server = self._opened()
+        server, told = self._opened(), mapped.table_map
         try:
             table = self._asked(server, name)
         finally:
             server.close()
-        if table is not None and fits(table, mapped):
+        if table is not None and fits(table, told):
             return table
-        merged = by_names(mapped, [each for each in (known, table) if each is not None])
+        merged = by_names(told, [each for each in (known, table) if each is not None])
         if merged is not None:
             return merged
         raise ConnectError(
-            f"Table {name} has {len(mapped.wires)} columns at {self._file}:{mapped.begin} that neither the history nor the "
+            f"Table {name} has {len(told.wires)} columns at {self._file}:{mapped.begin} that neither the history nor the "
             "server has so, and its rows cannot be read. SET GLOBAL binlog_row_metadata=FULL has the binlog tell columns' "
             "names; what is written already can be passed over by resetting the connector's offsets"
         )

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from ottla.connectors.cdc.mysql import rows
-from ottla.connectors.cdc.mysql.binlog import Mapped
 from ottla.connectors.cdc.mysql.kinds import GEOMETRIES
+from ottla.connectors.cdc.mysql.plain_bytes import TableMap
 from ottla.connectors.cdc.mysql.rows import RowFormat, WireColumn
 from ottla.connectors.cdc.mysql.tables import SqlColumn, SqlTable, SqlType
 
@@ -48,7 +48,7 @@ _LENGTHS: Final[Mapping[str, int]] = {
 }
 
 
-def fits(table: SqlTable, mapped: Mapped) -> bool:
+def fits(table: SqlTable, mapped: TableMap) -> bool:
     """Whether a table is the one of which a table map tells, by types, and by names where it has them."""
     mapped = without_period(table, mapped)
     if len(table.columns) != len(mapped.wires):
@@ -58,7 +58,7 @@ def fits(table: SqlTable, mapped: Mapped) -> bool:
     return all(_is_of(each.type, wire) for each, wire in zip(table.columns, mapped.wires, strict=True))
 
 
-def without_period(table: SqlTable, mapped: Mapped) -> Mapped:
+def without_period(table: SqlTable, mapped: TableMap) -> TableMap:
     """Return a table map without the two columns of a system-versioned table that no statement names."""
     ends = mapped.wires[-2:]
     if len(mapped.wires) != len(table.columns) + 2 or ends[0] != ends[1] or ends[0] not in _PERIODS:
@@ -66,7 +66,7 @@ def without_period(table: SqlTable, mapped: Mapped) -> Mapped:
     return replace(mapped, wires=mapped.wires[:-2], nullable=mapped.nullable[:-2], names=mapped.names[:-2])
 
 
-def row_end(table: SqlTable, mapped: Mapped) -> int | None:
+def row_end(table: SqlTable, mapped: TableMap) -> int | None:
     """Return which column says until when a row has been; None of a table that is not system-versioned."""
     if len(mapped.wires) == len(table.columns) + 2:
         return len(mapped.wires) - 1
@@ -101,7 +101,7 @@ def _is_of(type_: SqlType, wire: WireColumn) -> bool:
     return True
 
 
-def by_names(mapped: Mapped, candidates: Sequence[SqlTable]) -> SqlTable | None:
+def by_names(mapped: TableMap, candidates: Sequence[SqlTable]) -> SqlTable | None:
     """Return a table with the columns that a table map names, each as a candidate has it; None where one is missing."""
     if not mapped.names:
         return None
@@ -115,7 +115,7 @@ def by_names(mapped: Mapped, candidates: Sequence[SqlTable]) -> SqlTable | None:
     return replace(candidates[0], columns=tuple(columns))
 
 
-def with_nulls(table: SqlTable, mapped: Mapped) -> SqlTable:
+def with_nulls(table: SqlTable, mapped: TableMap) -> SqlTable:
     """Return a table whose columns may be null where the table map says so: the server knows it best."""
     columns = tuple(
         replace(each, is_required=not nullable) if each.is_required == nullable else each
@@ -124,7 +124,7 @@ def with_nulls(table: SqlTable, mapped: Mapped) -> SqlTable:
     return replace(table, columns=columns)
 
 
-def row_format(table: SqlTable, mapped: Mapped) -> RowFormat:
+def row_format(table: SqlTable, mapped: TableMap) -> RowFormat:
     """Return what reads a table's rows; raises DataError for columns that cannot be read."""
     types, names = [each.type for each in table.columns], [each.name for each in table.columns]
     for wire in mapped.wires[len(types) :]:
