@@ -249,6 +249,17 @@ def test_a_number_that_its_column_would_round_is_refused(
     assert [(id_, float(v)) for id_, v in database.run("SELECT id, v FROM t")] == [(2, 2.0)]
 
 
+@pytest.mark.parametrize("schema", [data.INT16, data.INT32, data.INT64])
+def test_a_number_is_refused_by_a_column_of_booleans(postgres: TestDatabase, schema: Any) -> None:
+    postgres.run("CREATE TABLE t (id BIGINT PRIMARY KEY, v BOOLEAN)")
+    reporter = Reporter()
+    task = sink({**postgres.props, **UPSERT}, reporter)
+    numbers = [0, 1, 2, 32_767] + ([395_449] if schema is not data.INT16 else [])
+    task.put([record(struct(schema, id=at, v=each), offset=at) for at, each in enumerate(numbers)])
+    assert [each.offset for each, _ in reporter.reported] == list(range(len(numbers)))
+    assert postgres.run("SELECT count(*) FROM t") == [(0,)]
+
+
 def _scale(schema: Any) -> int:
     return int(schema.parameter("scale") or 0)
 
