@@ -29,7 +29,7 @@ MATRIX: dict[str, set[str]] = {
     "groups": {"base", "java", "wire", "security", "config"},
     "transactions": {"base", "java", "wire", "security", "config"},
     "http": {"base", "background", "config", "security"},
-    "service": {"http"},
+    "service": {"base", "background", "http", "client"},
     "admin": {"base", "wire", "client", "config", "metadata", "security"},
     "broker": {
         *("base", "background", "wire", "raft", "replica", "security", "config", "log", "net", "client"),

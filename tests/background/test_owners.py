@@ -56,7 +56,7 @@ async def registry(folder: Path, bootstrap: str) -> AsyncIterator[Owner]:
     given = {"kafkastore.bootstrap.servers": bootstrap, "listeners": "http://127.0.0.1:0"}
     found = Instance(registry_settings(given, {}))
     await found.start()
-    await until_async(lambda: found.registry.election.is_primary)
+    await until_async(lambda: found.registry.election.is_held)
     try:
         yield Owner(lambda: not found.registry.store.is_followed)
     finally:
@@ -121,8 +121,8 @@ async def console(folder: Path, bootstrap: str) -> AsyncIterator[Owner]:
 OWNERS = {each.__name__: each for each in (node, registry, sql_server, connect_worker, console)}
 LEAST = {
     "node": {"send heartbeats", "housekeeping", "compaction", "keep voters", "a duty"},
-    "registry": {"election", "heartbeats", "follow _schemas", "accept connections"},
-    "sql_server": {"leading", "heartbeats", "follow _confluent-ksql-default__command_topic", "accept connections"},
+    "registry": {"office", "heartbeats", "follow _schemas", "accept connections"},
+    "sql_server": {"office", "heartbeats", "follow _confluent-ksql-default__command_topic", "accept connections"},
     "connect_worker": {
         *("group loop", "heartbeats", "write statuses", "accept connections"),
         *(f"follow connect-{kind}" for kind in ("config", "offset", "status")),

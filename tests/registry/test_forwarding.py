@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ottla.client import Client
-from ottla.registry.election import Election
+from ottla.registry.election import election_of
 from ottla.registry.identities import Identity
 from ottla.registry.settings import registry_settings
 from tests.hostile.services import HostileServer, hostile_server
@@ -37,9 +37,7 @@ def test_a_member_that_is_no_registry_wins_the_group_and_gets_no_password(broker
     async def body(registry: RegistryProcess, thief: HostileServer) -> None:
         port = int(thief.url.rpartition(":")[2])
         client = Client(broker.bootstrap, client_id="thief")
-        election = Election(
-            settings, Identity("127.0.0.1", port), client, take_office=nothing, leave_office=lambda: None
-        )
+        election = election_of(settings, Identity("127.0.0.1", port), client, take=nothing, leave=lambda: None)
         election.start()
 
         def known() -> bool:

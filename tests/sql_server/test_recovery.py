@@ -233,7 +233,7 @@ def test_a_server_whose_cluster_is_gone_stops_in_seconds(tmp_path: Path) -> None
         )
         sql.wait_rows("SELECT n FROM c;", [[1]])
         broker.process.kill()
-        until(lambda: "another server may run the queries now" in sql.said(), sql.said)
+        until(lambda: "another instance may have the service's queries now" in sql.said(), sql.said)
         sql.process.terminate()
         sql.process.wait(20)
         until(lambda: "is left to its session: " in sql.said(), sql.said)

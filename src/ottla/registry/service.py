@@ -17,13 +17,14 @@ from ottla.registry.core.errors import incompatible, invalid_schema, store_faile
 from ottla.registry.core.lookups import referenced_texts, stored_alike
 from ottla.registry.core.names import Subject
 from ottla.registry.core.settings import LEVELS
-from ottla.registry.election import Election
+from ottla.registry.election import election_of
 from ottla.registry.examining import Examiner, Text, canonical_question, comparison_question, form_question
 from ottla.registry.identities import Identity
 from ottla.registry.settings import RegistrySettings
 from ottla.registry.store import FencedError, Store
 from ottla.schemas import SchemaReference, SchemaType
 from ottla.security import StandardAuthorizer
+from ottla.service import Office
 
 __all__ = ["ElsewhereError", "Registry"]
 
@@ -47,7 +48,9 @@ class Registry:
         self.store = Store(settings, self._client, replaced=self._resign)
         self.examiner = examiner if examiner is not None else Examiner()
         self.cluster_id = ""
-        self._election: Election | None = None
+        self.identity: Identity | None = None
+        """Where this instance answers, from `lead` on."""
+        self._election: Office[Identity] | None = None
         access = settings.access
         self._authorization = Authorization(self._client, access.super_users) if access.is_authorized else None
         self._turn = asyncio.Lock()
@@ -73,8 +76,8 @@ class Registry:
         return None if self._authorization is None else self._authorization.authorizer
 
     @property
-    def election(self) -> Election:
-        """This instance's part in the group."""
+    def election(self) -> Office[Identity]:
+        """The primary's office."""
         assert self._election is not None, "lead() comes first"
         return self._election
 
@@ -95,12 +98,13 @@ class Registry:
 
     def lead(self, identity: Identity) -> None:
         """Take part in the group as the instance that answers there."""
-        self._election = Election(
+        self.identity = identity
+        self._election = election_of(
             self.settings,
             identity,
             self._client("group"),
-            take_office=self.store.claim,
-            leave_office=self.store.release,
+            take=self.store.claim,
+            leave=self.store.release,
         )
         self._election.start()
         self._warming = keep_running(self.examiner.warm, name="warm the examiner", serves="the first schemas")
@@ -135,7 +139,7 @@ class Registry:
         """
         if self.store.lost:
             raise store_failed(self.store.lost)
-        if not self.election.is_primary:
+        if not self.election.is_held:
             raise ElsewhereError("this instance is not the primary")
         repeats = 1 if is_repeatable else 0
         for _ in range(TRIES):
@@ -164,7 +168,7 @@ class Registry:
         """Claim the topic anew where a write before has failed without being fenced; raises RegistryError."""
         if self.store.is_claimed:
             return
-        if not self.election.is_primary:
+        if not self.election.is_held:
             raise ElsewhereError("this instance is not the primary")
         try:
             async with asyncio.timeout(self.settings.timeout_s):

@@ -1,9 +1,9 @@
-"""What every HTTP service has in common: one declaration per address, and one way from declarations to a server.
+"""What every service beside the broker has in common: one declaration per address, one way from declarations to a server.
 
 An `Endpoint` says where an address is, who may ask it, which right it needs, what it takes and what it may cost. A
 `Dialect` is what a peer's interface has everywhere: its types of content, the form of its errors, its slashes. `routes_of`
 makes the routes, `server_of` the server; nothing outside of `http` and this package makes either, so that no address comes
-into being without its declaration.
+into being without its declaration. An `Office` says which of several instances does what only one may do.
 """
 
 from ottla.service.cors import NO_CORS, Cors
@@ -20,6 +20,7 @@ from ottla.service.endpoints import (
     socket_route,
 )
 from ottla.service.guards import basic_admission, guard_of, hosts_of, words_of
+from ottla.service.office import Membership, Office, Outcome
 
 __all__ = [
     "NO_CORS",
@@ -28,6 +29,9 @@ __all__ = [
     "Dialect",
     "Endpoint",
     "Limits",
+    "Membership",
+    "Office",
+    "Outcome",
     "basic_admission",
     "guard_of",
     "hosts_of",

@@ -33,7 +33,7 @@ from ottla.sql.tree import statements as s
 from ottla.sql_server.command_topic import CommandTopic
 from ottla.sql_server.hosts import QueryHosts
 from ottla.sql_server.inserting import Inserting
-from ottla.sql_server.leading import Leading
+from ottla.sql_server.leading import leading_of
 from ottla.sql_server.processing_log import drain, stream_text
 from ottla.sql_server.pull import Pulling
 from ottla.sql_server.push import Pushing
@@ -71,10 +71,10 @@ class SqlServer:
         """What became of each command, by its id; the newest last."""
         self.is_ready = False
         self._local = self._first
-        self._leading = Leading(
+        self._leading = leading_of(
             self.make_client("group"),
             f"_confluent-ksql-{settings.service_id}servers",
-            take=lambda: self.hosts.take_office(self.state.queries.values(), sweep=self.degraded is None),
+            take=self._take_office,
             leave=self.hosts.leave_office,
         )
         self._topic: CommandTopic | None = None
@@ -142,6 +142,9 @@ class SqlServer:
         if self.settings.processing.stream and not self.is_headless:
             self.hosts.later(self._make_log_stream, "stream of the processing log")
         self._leading.start()
+
+    async def _take_office(self) -> None:
+        self.hosts.take_office(self.state.queries.values(), sweep=self.degraded is None)
 
     async def close(self) -> None:
         """Answer no more, and have the queries commit and end."""

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from ottla.background import awaited, end
 from ottla.http import Asker, AskError, Reply, Request
 from ottla.registry.core.errors import forwarding_failed, unknown_leader
-from ottla.registry.election import Election
 from ottla.registry.identities import Identity
 from ottla.registry.service import ElsewhereError, Registry
 from ottla.registry.settings import INSTANCE_HOSTS
+from ottla.service import Office
 
 __all__ = ["FORWARDED", "Forwarding"]
 
@@ -64,16 +64,16 @@ class Forwarding:
                 pass
 
     async def _tried(
-        self, request: Request, data: bytes, here: Callable[[], Awaitable[Reply]], election: Election
+        self, request: Request, data: bytes, here: Callable[[], Awaitable[Reply]], election: Office[Identity]
     ) -> Reply | None:
         """Return an answer, None where it is worth another try: nothing was done."""
-        if election.is_primary:
+        if election.is_held:
             try:
                 return await here()
             except ElsewhereError:
                 return None
-        primary = election.primary
-        if primary is None or primary == election.identity or FORWARDED in request.headers:
+        primary = election.holder
+        if primary is None or primary == self._registry.identity or FORWARDED in request.headers:
             return None
         reply = await self._sent(primary, request, data)
         if reply is not None and reply.status < 300:
@@ -112,7 +112,7 @@ class Forwarding:
         """Return when another instance is the primary, who has taken from this one what it did not write until then."""
         election = self._registry.election
         async with election.changed:
-            await election.changed.wait_for(lambda: election.primary not in (None, primary))
+            await election.changed.wait_for(lambda: election.holder not in (None, primary))
 
     async def _ask(self, method: str, address: str, data: bytes, headers: dict[str, str]) -> Reply | None:
         asking = self._registry.settings.asking

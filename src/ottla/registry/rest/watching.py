@@ -38,9 +38,9 @@ class Watching:
                 "Mistakes of the instance's own, which its log tells.",
                 sum(failure_counts().values()),
             ),
-            *_family("primary", "gauge", "1 where this instance is the primary.", int(election.is_primary)),
-            *_family("primary_known", "gauge", "1 where the primary is known.", int(election.primary is not None)),
-            *_family("elections_total", "counter", "How often this one has become the primary.", election.elections),
+            *_family("primary", "gauge", "1 where this instance is the primary.", int(election.is_held)),
+            *_family("primary_known", "gauge", "1 where the primary is known.", int(election.holder is not None)),
+            *_family("elections_total", "counter", "How often this one has become the primary.", election.times_taken),
             *_family("records_unreadable_total", "counter", "Records passed over.", store.unreadable),
             *_family("records_offset", "gauge", "The offset behind the last record that was read.", store.offset),
             *_head("versions", "gauge", "Versions, by format."),
@@ -62,18 +62,18 @@ class Watching:
         It is asked without a login, and so it names nobody.
         """
         store, election = self._registry.store, self._registry.election
-        well = store.is_followed and election.primary is not None
+        well = store.is_followed and election.holder is not None
         found = {
             "status": "well" if well else "unwell",
             "follows_topic": store.is_followed,
-            "is_primary": election.is_primary,
-            "primary_known": election.primary is not None,
+            "is_primary": election.is_held,
+            "primary_known": election.holder is not None,
         }
         return json_reply(found, status=200 if well else 503)
 
     async def primary(self, request: Request) -> Reply:
         """Return whether there is a primary, as Karapace says it."""
-        known = self._registry.election.primary is not None
+        known = self._registry.election.holder is not None
         return json_reply({"master_available": known})
 
 
