@@ -19,9 +19,9 @@ from ottla.admin import salted_password
 from ottla.admin.groups import parse_assignment
 from ottla.base import ErrorCode, KafkaError, TopicPartition
 from ottla.cli.commands.delete_records import parse_offsets
-from ottla.cli.config_quotas import java_double
 from ottla.cli.group_reset import parse_duration, parse_scope
 from ottla.cli.options import UsageError
+from ottla.java import double_text
 from ottla.wire import encode
 from ottla.wire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from ottla.wire.messages.consumer_protocol_assignment import TopicPartition as Assigned
@@ -330,7 +330,7 @@ def test_a_scope_is_topics_with_some_partitions_or_all() -> None:
     ],
 )
 def test_quotas_are_printed_as_java_prints_doubles(value: float, text: str) -> None:
-    assert java_double(value) == text
+    assert double_text(value) == text
 
 
 def test_a_salted_password_is_pbkdf2_of_its_salt() -> None:

@@ -8,9 +8,9 @@ from decimal import Decimal
 from typing import Any
 
 from ottla.connect.data import Field, Float32, Int8, Int16, Int32, Schema, SchemaType, Struct
-from ottla.connect.data.java_text import double_text, float_text
 from ottla.connect.data.logical import date_of_days, epoch_ms, time_of_ms, timestamp_of_ms
 from ottla.connect.data.struct import DATE, TIME
+from ottla.java import double_text, float_text
 
 Json = Any
 

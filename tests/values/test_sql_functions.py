@@ -6,11 +6,11 @@ from decimal import Decimal
 
 import pytest
 
+from ottla.java import hash_ordered
 from ottla.sql import parse_expression
 from ottla.sql.errors import EvaluationError
 from ottla.sql.expressions import Scope, compile_expression
 from ottla.sql.functions import scalar, table
-from ottla.sql.java_maps import java_ordered
 from ottla.sql.types import BIGINT, INTEGER, STRING, ArrayType, DecimalType, SqlType
 from tests.values.watched import found
 
@@ -51,7 +51,7 @@ def test_a_series_has_at_most_a_million_elements() -> None:
 
 def test_keys_of_a_megabyte_have_their_order_at_once() -> None:
     keys = ["x" * (1 << 20), "é" * (1 << 20), "b", "a"]
-    assert set(java_ordered(keys)) == set(keys)
+    assert set(hash_ordered(keys)) == set(keys)
 
 
 def test_numbers_are_rounded_to_any_number_of_places() -> None:

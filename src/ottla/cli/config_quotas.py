@@ -28,22 +28,11 @@ if TYPE_CHECKING:
     from ottla.admin import ConfigEntity
     from ottla.client import BlockingClient
 
-__all__ = ["alter_entity", "java_double", "print_quotas"]
+__all__ = ["alter_entity", "print_quotas"]
 
 WIRE_TYPES = {"users": "user", "clients": "client-id", "ips": "ip"}
 SHOWN_TYPES = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
 Rows = list[dict[str, Any]]
-
-
-def java_double(value: float) -> str:
-    """Return a number as Java prints a double: plain from 0.001 to ten million, else with an exponent."""
-    from decimal import Decimal
-
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return repr(float(value))
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
-    mantissa = f"{digits[0]}.{''.join(map(str, digits[1:])) or '0'}"
-    return f"{'-' if sign else ''}{mantissa}E{len(digits) - 1 + int(exponent)}"
 
 
 def print_quotas(client: BlockingClient, args: Namespace, entities: Sequence[ConfigEntity]) -> None:
@@ -57,10 +46,12 @@ def print_quotas(client: BlockingClient, args: Namespace, entities: Sequence[Con
         columns = {"ENTITY": "entity", "CONFIGS": "configs"}
         print_answer(args.output, Answer(rows, columns))
         return
+    from ottla.java import double_text
+
     for row in rows:
         of = ", ".join(entity_text(kind, name) for kind, name in row["entity"].items())
         if row["kind"] == "quotas":
-            values = ", ".join(f"{key}={java_double(value)}" for key, value in row["configs"].items())
+            values = ", ".join(f"{key}={double_text(value)}" for key, value in row["configs"].items())
             print(f"Quota configs for {of} are {values}")
         else:
             values = ", ".join(f"{key}={value}" for key, value in row["configs"].items())

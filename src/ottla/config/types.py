@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from math import isfinite
 from typing import NamedTuple
 
 from ottla.base import ConfigError
@@ -110,26 +109,14 @@ def value_text(value: Value) -> str | None:
         case bool():
             return "true" if value else "false"
         case float():
-            return _double_text(value)
+            from ottla.java import double_text  # here: few values are numbers of this kind
+
+            return double_text(value)
         case tuple():
             return ",".join(value)
         case Password():
             return value.secret
     return str(value)
-
-
-def _double_text(value: float) -> str:
-    """Return a double as Java's Double.toString does: exponents below 0.001 and from 10,000,000 only."""
-    if not isfinite(value):
-        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return repr(value)
-    from decimal import Decimal  # here, because hardly any process writes such a number
-
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
-    assert isinstance(exponent, int)
-    first, rest = digits[0], "".join(map(str, digits[1:])) or "0"
-    return f"{'-' if sign else ''}{first}.{rest}E{exponent + len(digits) - 1}"
 
 
 def _parse_boolean(name: str, text: str) -> Value:

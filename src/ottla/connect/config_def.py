@@ -14,10 +14,11 @@ from typing import Any, Protocol
 
 from ottla.base import ConfigError
 from ottla.config import ConfigType, Password
-from ottla.connect.data.java_text import class_of, double_text, java_text
+from ottla.connect.data.java_text import class_of, java_text
 from ottla.connect.data.value_text import double_of_text
 from ottla.connect.errors import config_error
 from ottla.connect.validators import Embedded, Validator, ValidList, invalid
+from ottla.java import double_text
 
 __all__ = [
     "REQUIRED",

@@ -6,12 +6,14 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
+from math import isfinite
 from typing import NoReturn
 
+from ottla.java import double_text
 from ottla.schemas.interface import InvalidSchemaError, Limits
 from ottla.schemas.references import utf8_bytes
 
-__all__ = ["JsonValue", "java_double", "read_json", "text_of", "write_json"]
+__all__ = ["JsonValue", "json_double", "read_json", "text_of", "write_json"]
 
 JsonValue = None | bool | int | float | Decimal | str | list["JsonValue"] | dict[str, "JsonValue"]
 
@@ -117,7 +119,7 @@ def _write(value: JsonValue, put: Callable[[str], object], sort: bool) -> None:
     elif isinstance(value, bool):
         put("true" if value else "false")
     elif isinstance(value, float):
-        put(java_double(value))
+        put(json_double(value))
     else:
         put(str(value))
 
@@ -133,15 +135,7 @@ def _write_object(value: Mapping[str, JsonValue], put: Callable[[str], object], 
     put("}")
 
 
-def java_double(number: float) -> str:
-    """Return a number as Java's Double.toString does; what JSON has no number for becomes a string, as in Jackson."""
-    if number != number:
-        return '"NaN"'
-    if number in (float("inf"), float("-inf")):
-        return '"Infinity"' if number > 0 else '"-Infinity"'
-    if number == 0 or 1e-3 <= abs(number) < 1e7:
-        return format(Decimal(repr(number)), "f") if "e" in repr(number) else repr(number)
-    sign, digits, _ = Decimal(repr(number)).normalize().as_tuple()
-    exponent = Decimal(repr(number)).adjusted()
-    text = "".join(map(str, digits))
-    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{exponent}"
+def json_double(number: float) -> str:
+    """Return a number as Jackson writes it: as Java's Double.toString does, in quotes where JSON has no number for it."""
+    text = double_text(number)
+    return text if isfinite(number) else f'"{text}"'

@@ -9,11 +9,10 @@ from decimal import Decimal
 
 import pytest
 
+from ottla.java import double_text, hash_ordered
 from ottla.sql.errors import SqlError
 from ottla.sql.expressions.casts import cast
-from ottla.sql.expressions.texts import double_text
 from ottla.sql.functions import dates, encodings, numbers, scalar, strings, urls
-from ottla.sql.java_maps import java_ordered
 from ottla.sql.types import DOUBLE, INTEGER, STRING, DecimalType
 from tests.sql.facts import FACTS
 
@@ -65,7 +64,7 @@ _ANSWERS: dict[str, Callable[..., object]] = {
     "base64": lambda text: encodings.to_bytes(text, "base64").hex(),
     "parse int": lambda text: cast(STRING, INTEGER)(text),
     "parse double": lambda text: cast(STRING, DOUBLE)(text),
-    "hash order": lambda size, *keys: ",".join(java_ordered(dict.fromkeys(keys), int(size) if size else None)),
+    "hash order": lambda size, *keys: ",".join(hash_ordered(dict.fromkeys(keys), int(size) if size else None)),
 }
 
 TRIMMED = frozenset(("parse int", "parse double"))

@@ -38,22 +38,15 @@ def _boolean(data: bytes) -> str:
 
 
 def _double(data: bytes) -> str:
-    from ottla.config import value_text
+    from ottla.java import double_text
 
-    return value_text(float(_sized("Double", ">d", 8)(data))) or ""
+    return double_text(float(_sized("Double", ">d", 8)(data)))
 
 
 def _float(data: bytes) -> str:
-    """Return the shortest text that reads back as the same 32-bit number."""
-    text = _sized("Float", ">f", 4)(data)
-    value = float(text)
-    for digits in range(1, 10):
-        short = float(f"{value:.{digits}g}")
-        if struct.pack(">f", short) == data:
-            from ottla.config import value_text
+    from ottla.java import float_text
 
-            return value_text(short) or ""
-    return text
+    return float_text(float(_sized("Float", ">f", 4)(data)))
 
 
 def _uuid(data: bytes) -> str:

@@ -12,10 +12,11 @@ from ottla.connect.converters.json_text import quoted
 from ottla.connect.data import logical
 from ottla.connect.data.builder import OPTIONAL_FLOAT32
 from ottla.connect.data.far_times import EndOfDay, FarDate, FarTimestamp
-from ottla.connect.data.java_text import double_text, float_text, java_class
+from ottla.connect.data.java_text import java_class
 from ottla.connect.data.schema import Schema, SchemaType
 from ottla.connect.data.struct import DATE, DECIMAL, TIME, TIMESTAMP, Struct, schema_type_of, validate_value
 from ottla.connect.errors import DataError
+from ottla.java import double_text, float_text
 
 __all__ = ["Write", "write_plain", "writer_of"]
 

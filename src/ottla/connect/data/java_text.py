@@ -7,12 +7,12 @@ a plain int without a schema is INT64 and a plain float FLOAT64.
 from __future__ import annotations
 
 import codecs
-import struct
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from math import isfinite
 from typing import Any
+
+from ottla.java import double_text, float32, float_text
 
 __all__ = [
     "AS_JAVA",
@@ -21,8 +21,6 @@ __all__ = [
     "Int16",
     "Int32",
     "class_of",
-    "double_text",
-    "float_text",
     "java_class",
     "java_text",
 ]
@@ -63,9 +61,6 @@ class Int32(int):
     __slots__ = ()
 
 
-_FLOAT = struct.Struct(">f")
-
-
 class Float32(float):
     """A float of 32 bits: rounded to one when made."""
 
@@ -73,51 +68,12 @@ class Float32(float):
 
     def __new__(cls, value: float) -> Float32:
         """Round to the nearest 32-bit value; what is too large becomes infinite, as in Java."""
-        return super().__new__(cls, _rounded(value))
+        return super().__new__(cls, float32(value))
 
     def __str__(self) -> str:
         return float_text(self)
 
     __repr__ = __str__
-
-
-def _rounded(value: float) -> float:
-    try:
-        return float(_FLOAT.unpack(_FLOAT.pack(value))[0])
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
-
-
-def double_text(value: float) -> str:
-    """Return a double as Java's Double.toString: an exponent below 0.001 and from 10,000,000 only."""
-    if not isfinite(value):
-        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[float.__repr__(value)]
-    text = float.__repr__(value)
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return text
-    return _scientific(text)
-
-
-def float_text(value: float) -> str:
-    """Return a 32-bit float as Java's Float.toString: the fewest digits that name it."""
-    exact = _rounded(value)
-    if not isfinite(exact):
-        return double_text(exact)
-    if exact == 0:
-        return "-0.0" if str(float(exact)).startswith("-") else "0.0"
-    text = next(text for text in (f"{exact:.{digits}e}" for digits in range(9)) if _rounded(float(text)) == exact)
-    if 1e-3 <= abs(exact) < 1e7:
-        plain = format(Decimal(text), "f")
-        return plain if "." in plain else plain + ".0"
-    return _scientific(text)
-
-
-def _scientific(text: str) -> str:
-    sign, digits, exponent = Decimal(text).as_tuple()
-    assert isinstance(exponent, int)
-    written = "".join(map(str, digits))
-    rest = written[1:].rstrip("0") or "0"
-    return f"{'-' if sign else ''}{written[0]}.{rest}E{exponent + len(written) - 1}"
 
 
 _CLASSES: tuple[tuple[type, str], ...] = (

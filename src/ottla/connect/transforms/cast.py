@@ -14,7 +14,7 @@ from ottla.connect.config_def import REQUIRED, Importance
 from ottla.connect.data import logical
 from ottla.connect.data.builder import SchemaBuilder
 from ottla.connect.data.conversions import double_of, integer_of, wrapped
-from ottla.connect.data.java_text import Float32, float_text, java_class, java_text
+from ottla.connect.data.java_text import Float32, java_class, java_text
 from ottla.connect.data.schema import Schema, SchemaType
 from ottla.connect.data.struct import Struct, schema_type_of
 from ottla.connect.data.value_text import date_text, double_of_text
@@ -30,6 +30,7 @@ from ottla.connect.transforms.part import (
     simple_def,
 )
 from ottla.connect.validators import Lambda, invalid
+from ottla.java import float_text
 
 __all__ = ["Cast"]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import struct
-
+from ottla.java import float_text
 from ottla.schemas.avro.types import Array, AvroType, Field, Kind, Map, Record, Union
 from ottla.schemas.interface import InvalidSchemaError
 from ottla.schemas.json_text import JsonValue, write_json
@@ -83,7 +82,7 @@ def settled_default(kind: AvroType, value: JsonValue) -> JsonValue:
         return {key: settled_default(types[key], each) if key in types else each for key, each in value.items()}
     if isinstance(value, bool) or not isinstance(value, int | float) or kind.kind not in (Kind.FLOAT, Kind.DOUBLE):
         return value
-    return _float32(_double(value)) if kind.kind is Kind.FLOAT else _double(value)
+    return float(float_text(_double(value))) if kind.kind is Kind.FLOAT else _double(value)
 
 
 def _double(value: float) -> float:
@@ -91,19 +90,3 @@ def _double(value: float) -> float:
         return float(value)
     except OverflowError:
         return float("inf") if value > 0 else float("-inf")
-
-
-def _float32(value: float) -> float:
-    """Return the number of the fewest digits that is the same in 32 bits, as Java's Float.toString writes it."""
-    try:
-        (narrow,) = struct.unpack("<f", struct.pack("<f", value))
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
-    for digits in range(1, 10):
-        shorter = float(format(narrow, f".{digits}g"))
-        try:
-            if struct.unpack("<f", struct.pack("<f", shorter))[0] == narrow:
-                return shorter
-        except OverflowError:  # rounded up beyond the largest
-            continue
-    return float(narrow)

@@ -13,9 +13,9 @@ import re
 from collections.abc import Callable, Sequence
 
 from ottla.base import decimal_of_text, plain_text
+from ottla.java import double_text
 from ottla.sql.errors import EvaluationError, SqlError
 from ottla.sql.expressions.casts import INT_BITS, LONG_BITS, wrapped
-from ottla.sql.expressions.texts import double_text
 from ottla.sql.formats.codec import Codec, FormatError, Values
 from ottla.sql.formats.exact import fitted
 from ottla.sql.schema import SqlColumn

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 
 from ottla.base import ExactDecoder, decimal_of_text, low_bits, plain_text
+from ottla.java import double_text
 from ottla.sql.errors import EvaluationError
 from ottla.sql.expressions.casts import INT_BITS, LONG_BITS, wrapped
-from ottla.sql.expressions.texts import double_text
 from ottla.sql.formats.codec import Codec, FormatError, Values
 from ottla.sql.formats.exact import fitted
 from ottla.sql.schema import SqlColumn

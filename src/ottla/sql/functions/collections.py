@@ -6,10 +6,10 @@ import heapq
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ottla.java import hash_ordered
 from ottla.sql.errors import EvaluationError
 from ottla.sql.functions.java_order import key_of
 from ottla.sql.functions.registry import check_size, scalar, weight
-from ottla.sql.java_maps import java_ordered
 
 Items = list[object]
 Entries = dict[object, object]
@@ -102,7 +102,7 @@ def _text(item: object) -> str:
     if isinstance(item, list | dict):
         raise EvaluationError("'ARRAY_JOIN' only supports arrays of primitive values")
     if isinstance(item, float):
-        from ottla.sql.expressions.texts import double_text
+        from ottla.java import double_text
 
         return double_text(item)
     return "null" if item is None else str(item).lower() if isinstance(item, bool) else str(item)
@@ -184,13 +184,13 @@ def field_of(value: str | None, *values: str | None) -> int:
 @scalar("MAP_KEYS", "MAP<STRING, V> -> ARRAY<STRING>")
 def map_keys(entries: Entries) -> Items:
     """The map's keys."""
-    return java_ordered(entries)
+    return hash_ordered(entries)
 
 
 @scalar("MAP_VALUES", "MAP<STRING, V> -> ARRAY<V>")
 def map_values(entries: Entries) -> Items:
     """The map's values."""
-    return [entries[key] for key in java_ordered(entries)]
+    return [entries[key] for key in hash_ordered(entries)]
 
 
 @scalar("MAP_UNION", "MAP<STRING, V>, MAP<STRING, V> -> MAP<STRING, V>", nulls=True)
@@ -208,7 +208,7 @@ def as_map(keys: Items, values: Items) -> Entries:
 @scalar("ENTRIES", *(f"MAP<STRING, {each}>, BOOLEAN -> ARRAY<STRUCT<K STRING, V {each}>>" for each in _PRIMITIVES))
 def entries_of(entries: Entries, ordered: bool) -> Items:
     """The map's entries as structs, sorted by key where that is asked."""
-    keys = sorted(entries, key=str) if ordered else java_ordered(entries)
+    keys = sorted(entries, key=str) if ordered else hash_ordered(entries)
     return [{"K": key, "V": entries[key]} for key in keys]
 
 
@@ -264,6 +264,6 @@ def reduced_map(entries: Entries | None, state: object, change: Callable[..., ob
     """A state that a lambda changes with each entry of a map."""
     if state is None:
         return None
-    for key in java_ordered(entries or {}):
+    for key in hash_ordered(entries or {}):
         state = change(state, key, (entries or {})[key])
     return state

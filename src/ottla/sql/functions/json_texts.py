@@ -12,10 +12,10 @@ from functools import lru_cache
 from typing import Any, cast
 
 from ottla.base import ExactDecoder
+from ottla.java import SizedMap, double_text, hash_ordered
 from ottla.sql.errors import EvaluationError
 from ottla.sql.functions.registry import scalar
 from ottla.sql.functions.signatures import ArgumentType
-from ottla.sql.java_maps import SizedMap, java_ordered
 from ottla.sql.types import ArrayType, MapType, SqlType, StructType
 
 _MISSING = object()
@@ -147,7 +147,7 @@ def json_records(text: str) -> dict[object, object] | None:
     if not isinstance(value, dict):
         return None
     texts = {key: each if isinstance(each, str) else _text(each) for key, each in value.items()}
-    return SizedMap({key: texts[key] for key in java_ordered(texts, len(texts))}, len(texts))
+    return SizedMap({key: texts[key] for key in hash_ordered(texts, len(texts))}, len(texts))
 
 
 @scalar("JSON_ITEMS", "STRING -> ARRAY<STRING>")
@@ -173,7 +173,7 @@ def json_concat(*texts: str) -> str | None:
 @scalar("TO_JSON_STRING", "T -> STRING", typed=True)
 def to_json_string(types: Sequence[ArgumentType]) -> Callable[[object], str]:
     """A value of any type as JSON: fields and keys in order, bytes in base64, dates and times as texts."""
-    from ottla.sql.expressions.texts import double_text, value_text  # it stands on functions itself
+    from ottla.sql.expressions.texts import value_text  # it stands on functions itself
 
     def written(value: object, type_: SqlType) -> str:
         if value is None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ottla.streams.plan.java_order import TreeSet, hash_order
+from ottla.java import hash_ordered
 from ottla.streams.plan.nodes import Node, ProcessorNode, SinkNode, SourceNode
+from ottla.streams.plan.tree_set import TreeSet
 
 __all__ = ["describe"]
 
@@ -61,7 +62,7 @@ def _global_store(nodes: Mapping[str, Node], names: tuple[str, ...], number: int
 
 
 def _nodes(nodes: Mapping[str, Node], names: tuple[str, ...]) -> str:
-    described = {name: _Described(nodes[name]) for name in hash_order(hash_order(names))}
+    described = {name: _Described(nodes[name]) for name in hash_ordered(hash_ordered(names))}
     for each in described.values():
         if isinstance(each.node, SourceNode):
             continue
@@ -81,13 +82,13 @@ def _text(each: _Described) -> str:
     after = f"\n      --> {_names(each.successors)}"
     before = f"\n      <-- {_names(each.predecessors)}"
     if isinstance(node, SourceNode):
-        topics = node.pattern if node.pattern is not None else f"[{', '.join(hash_order(node.topics))}]"
+        topics = node.pattern if node.pattern is not None else f"[{', '.join(hash_ordered(node.topics))}]"
         return f"Source: {node.name} (topics: {topics}){after}"
     if isinstance(node, SinkNode):
         if callable(node.topic):
             return f"Sink: {node.name} (extractor class: {_callable_name(node.topic)}){before}"
         return f"Sink: {node.name} (topic: {node.topic}){before}"
-    return f"Processor: {node.name} (stores: [{', '.join(hash_order(node.stores))}]){after}{before}"
+    return f"Processor: {node.name} (stores: [{', '.join(hash_ordered(node.stores))}]){after}{before}"
 
 
 def _names(nodes: TreeSet[_Described]) -> str:

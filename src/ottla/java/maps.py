@@ -1,17 +1,19 @@
-"""The order of a java.util.HashMap, in which ksqlDB goes through the entries of a map."""
+"""The order of `java.util.HashMap` and `HashSet`, in which Java goes through what it was given."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from ottla.base import java_hash, low_bits
 
+__all__ = ["SizedMap", "hash_ordered"]
+
 Key = TypeVar("Key")
-_LOAD_PERCENT = 75
-_CAPACITY_DEFAULT = 16
-_INT_MASK = (1 << 32) - 1
+_LOAD_PERCENT: Final = 75
+_CAPACITY_DEFAULT: Final = 16
+_INT_MASK: Final = (1 << 32) - 1
 
 
 class SizedMap(dict[object, object]):
@@ -35,14 +37,15 @@ def _hash(key: object) -> int:
     return 0
 
 
-def java_ordered(keys: Iterable[Key], size: int | None = None) -> list[Key]:
-    """The keys in the order of a HashMap that they are put into; `size` is what it was made for, where that is said.
+def hash_ordered(keys: Iterable[Key], size: int | None = None) -> list[Key]:
+    """Return the keys in the order of a HashMap that they are put into; `size` is what it was made for, where that is said.
 
-    Buckets hold their keys in the order in which they came, which a larger table keeps.
+    Buckets hold their keys in the order in which they came, which a larger table keeps. A key that comes again changes
+    nothing. More than eight keys of one bucket, which Java keeps as a tree, stand here as they came.
     """
     if size is None and isinstance(keys, SizedMap):
         size = keys.size
-    given = list(keys)
+    given = list(dict.fromkeys(keys))
     if len(given) < 2:
         return given
     capacity = _CAPACITY_DEFAULT if size is None else 1

@@ -1,33 +1,14 @@
-"""The order of Java's collections: `TopologyDescription` prints sets as they come, so `describe` must know how that is."""
+"""The order of a `java.util.TreeSet`, in which `TopologyDescription` prints what it holds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from ottla.base import java_hash
-
-__all__ = ["TreeSet", "hash_order"]
+__all__ = ["TreeSet"]
 
 T = TypeVar("T")
-_CAPACITY_MIN = 16
-_LOAD = 0.75
-
-
-def hash_order(texts: Iterable[str]) -> list[str]:
-    """Return texts in the order of a `java.util.HashSet` to which they were added one by one."""
-    added = list(dict.fromkeys(texts))
-    capacity = _CAPACITY_MIN
-    while len(added) > capacity * _LOAD:
-        capacity *= 2
-    return sorted(added, key=lambda text: _spread(text) & (capacity - 1))
-
-
-def _spread(text: str) -> int:
-    """Return `String.hashCode`, mixed as `HashMap` does."""
-    code = java_hash(text)
-    return code ^ (code >> 16)
 
 
 @dataclass(slots=True, eq=False)
