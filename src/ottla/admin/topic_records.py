@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ottla.base import Offset, TopicPartition
+from ottla.base import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.client import BlockingClient
@@ -13,13 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["committed_records", "newest_records", "offsets_at", "record_bytes"]
 
-FETCH_BYTES = 1 << 20
-"""Of a partition; a record that is larger comes alone."""
-ANSWER_BYTES = 8 << 20
 FIRST_WINDOW, WIDER = 1, 4
 RECORD_OVERHEAD_BYTES = 256
 """What a record takes beside its own bytes."""
-FETCHES_MAX = 32_000
 
 
 def offsets_at(client: BlockingClient, partitions: Iterable[TopicPartition], at: Any) -> dict[TopicPartition, Any]:
@@ -32,27 +28,13 @@ def offsets_at(client: BlockingClient, partitions: Iterable[TopicPartition], at:
 def committed_records(
     client: BlockingClient, topic: str, positions: dict[int, int], ends: Mapping[int, int]
 ) -> Iterable[tuple[TopicPartition, Record]]:
-    """Yield committed records between positions and ends."""
-    from ottla.client import FetchPosition, Isolation
-    from ottla.wire import AbortedTransactions, iter_batch_records, iter_batches
+    """Yield committed records between positions and ends; raises KafkaError, where nothing comes for long too."""
+    from ottla.client import Isolation, TopicScan
 
-    for _ in range(FETCHES_MAX):
-        asked = [
-            FetchPosition(TopicPartition(topic, index), Offset(at), FETCH_BYTES)
-            for index, at in positions.items()
-            if at < ends[index]
-        ]
-        if not asked:
-            return
-        for answer in client.fetch(asked, max_wait_ms=100, max_bytes=ANSWER_BYTES, isolation=Isolation.READ_COMMITTED):
-            index = answer.partition.partition
-            records, aborted = answer.check().records, AbortedTransactions(answer.aborted)
-            for header, start in iter_batches(records):
-                if not aborted.hides(header):
-                    for record in iter_batch_records(records, start, header):
-                        if positions[index] <= record.offset < ends[index]:
-                            yield answer.partition, record
-                positions[index] = max(positions[index], int(header.next_offset))
+    ranges = {TopicPartition(topic, index): (at, ends[index]) for index, at in positions.items()}
+    scan = TopicScan(client.client, ranges, isolation=Isolation.READ_COMMITTED)
+    while not scan.is_at_end:
+        yield from client.run(scan.read())
 
 
 def record_bytes(record: Record) -> int:

@@ -40,6 +40,7 @@ from ottla.client.security import (
     unused_security,
 )
 from ottla.client.topic_log import TopicLog, batch_of
+from ottla.client.topic_scan import OutOfRange, TopicScan
 from ottla.client.topics import DeletedRecords, NewTopic, create_topics, delete_records
 from ottla.client.transactions import TransactionalProducer, init_producer_id
 
@@ -90,6 +91,7 @@ __all__ = [
     "ListedOffset",
     "NewTopic",
     "Node",
+    "OutOfRange",
     "Partition",
     "PartitionCounts",
     "Pending",
@@ -101,6 +103,7 @@ __all__ = [
     "SizeLimit",
     "Topic",
     "TopicLog",
+    "TopicScan",
     "TransactionalProducer",
     "batch_of",
     "bounded",

@@ -5,18 +5,16 @@ The console writes and reads it as itself. What goes wrong is an OttlaError, for
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
-from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
-from ottla.client import EARLIEST, LATEST, Client, FetchPosition, NewTopic, create_topics
-from ottla.wire import Codec, Record, build_batch, iter_batch_records, iter_batches
+from ottla.base import ErrorCode, KafkaError, TopicPartition
+from ottla.client import EARLIEST, LATEST, Client, NewTopic, OutOfRange, TopicScan, create_topics
+from ottla.wire import Codec, Record, build_batch
 
 __all__ = ["OwnTopic"]
 
 FETCH_BYTES: Final = 8 << 20
-FETCHES_MAX: Final = 1000
 
 
 class OwnTopic:
@@ -57,18 +55,11 @@ class OwnTopic:
             return
         start = int((await self._client.list_offsets({self._place: EARLIEST}))[self._place].offset)
         at = max(start, after, 0 if newest is None else end - newest)
-        for _ in range(FETCHES_MAX):
-            if at >= end:
-                return
-            (answer,) = await self._client.fetch([FetchPosition(self._place, Offset(at), FETCH_BYTES)], max_wait_ms=100)
-            records = answer.check().records
-            for header, begins in iter_batches(records):
-                if not header.is_control:
-                    for each in iter_batch_records(records, begins, header):
-                        if each.offset >= at:
-                            yield each
-                at = max(at, int(header.next_offset))
-                await asyncio.sleep(0)
+        scan = TopicScan(
+            self._client, {self._place: (at, end)}, out_of_range=OutOfRange.SKIP, partition_bytes=FETCH_BYTES
+        )
+        async for _, record in scan:
+            yield record
 
     async def append(self, *records: Record, codec: Codec = Codec.NONE) -> int:
         """Append records and return the first one's offset, -1 without a topic; makes it at need. Raises OttlaError."""
