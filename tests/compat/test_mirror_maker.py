@@ -62,6 +62,10 @@ def running(command: list[str], folder: Path) -> Iterator[None]:
             process.send_signal(signal.SIGTERM)
             try:
                 process.wait(100)
+            except subprocess.TimeoutExpired as late:
+                process.send_signal(signal.SIGQUIT)  # a JVM writes what its threads wait for
+                until(lambda: "JNI global refs" in (folder / "log").read_text() or process.poll() is not None)
+                raise AssertionError((folder / "log").read_text()[-60_000:]) from late
             finally:
                 process.kill()  # nothing where it has ended
 
