@@ -11,7 +11,7 @@ from ottla.base import KafkaError
 from ottla.cli.actions import parse_action
 from ottla.cli.options import Options, output_option, warn
 from ottla.cli.streams_app import application_options, load, settings_of, settings_to_look_at
-from ottla.cli.streams_process import StopSignals, spark_log, standard_error_to
+from ottla.cli.streams_process import Interrupted, StopSignals, leave, spark_log, standard_error_to
 from ottla.cli.streams_promote import promote, promote_options
 from ottla.cli.streams_reset import reset, reset_options
 from ottla.cli.streams_serve import serve, serve_options
@@ -127,9 +127,11 @@ def run(args: Namespace) -> int:
     log = spark_log(settings.application_id)
     try:
         with status:
-            with standard_error_to(log):  # so that the JVM that starts there does not write between the status lines
+            with (
+                stopping.while_starting(),
+                standard_error_to(log),
+            ):  # so that the JVM that starts there does not write between the status lines
                 application.start()
-            stopping.listen()
             mode = application.mode
             later = FIRST_BATCH if mode is None or not mode.is_continuous else "its hosts begin"
             status.say(f"Spark is there after {time.monotonic() - began_s:.1f} s; {later}")
@@ -139,6 +141,8 @@ def run(args: Namespace) -> int:
                 status.say(f"serving {application.http_url}/status")
             while not application.state.is_final and not stopping.asked.wait(status.interval_s):
                 status.show()
+    except Interrupted as interrupted:
+        leave(interrupted)
     finally:
         application.close()
         status.last()
