@@ -23,6 +23,7 @@ __all__ = [
     "UsageError",
     "check_invalid",
     "check_required",
+    "chosen_cluster",
     "compiled_regex",
     "count_of",
     "key_values",
@@ -37,6 +38,8 @@ __all__ = [
 
 
 LONG_MAX = 2**63 - 1
+SECURITY = ("security.", "sasl.", "ssl.")
+"""How settings begin that say how a client connects."""
 PLACES = {"FILE", "FOLDER", "DIR", "PATH", "CSV"}
 PLACE_ENDINGS = (".properties", ".py")
 """How options that take the name of a file or a folder call it."""
@@ -172,6 +175,13 @@ def fill_target(args: argparse.Namespace) -> None:
     older = [getattr(args, f"{name}_config", None) for name in ("command", "consumer", "producer", "admin")]
     if not any(older):
         args.command_config = found.command_config
+
+
+def chosen_cluster(args: argparse.Namespace) -> tuple[str, dict[str, str]]:
+    """Return the brokers that a server's options or the context name, and how the context connects to them."""
+    config = getattr(args, "command_config", None)
+    login = {} if config is None else properties_file(config)
+    return args.bootstrap_server, {name: value for name, value in login.items() if name.startswith(SECURITY)}
 
 
 def _version() -> str:
