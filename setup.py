@@ -17,6 +17,9 @@ from setuptools import Extension, setup
 from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
 
+if sys.version_info < (3, 11):  # noqa: UP036  pip looks at `requires-python` only when this file has run
+    raise SystemExit("Ottla needs Python 3.11 or later, and this is %d.%d" % sys.version_info[:2])  # noqa: UP031
+
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "tools"))
 

@@ -103,3 +103,9 @@ def test_nothing_is_put_beside_a_broker_that_is_left_running(tmp_path: Path) -> 
     tool, cache = checkout(tmp_path / "checkout"), tmp_path / "cache"
     compiled_beside(tool, cache, str(cache), KEEP="1")
     assert not list((tool.parents[1] / "src").rglob("*.so"))
+
+
+def test_an_older_python_is_told_which_one_is_needed() -> None:
+    ask = "import runpy, sys; sys.version_info = (3, 10, 4); runpy.run_path('setup.py')"
+    found = subprocess.run([sys.executable, "-c", ask], cwd=ROOT, capture_output=True, text=True)
+    assert found.returncode == 1 and found.stderr == "Ottla needs Python 3.11 or later, and this is 3.10\n"

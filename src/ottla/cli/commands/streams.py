@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from ottla.spark import StreamsApplication
+    from ottla.streams import StreamsSettings, Topology
 
 __all__ = ["main", "parsers"]
 
@@ -311,6 +312,7 @@ def query(args: Namespace) -> int:
         asked["reverse"] = "true"
     try:
         answer = lookup(application.store(args.store), asked)
+        waiting = _waiting(loaded.topology(settings), settings) if args.output == "table" else 0
     except KafkaError as error:
         raise KafkaError(error.code, f"{args.store}: {error.message}") from None
     finally:
@@ -320,5 +322,15 @@ def query(args: Namespace) -> int:
         rows = [{"key": answer["key"], "value": answer["value"]}] if answer["value"] is not None else []
     print_answer(args.output, Answer(rows, {"KEY": "key", "VALUE": "value"}, document=answer))
     if args.output == "table":
-        warn(f"as of offsets {answer['position']['offsets']}, {answer['position']['lag']} records behind")
+        position = answer["position"]
+        warn(f"as of offsets {position['offsets']} of its changelog, {position['lag']} records behind it")
+        if waiting:
+            warn(f"{waiting} records of the application's input are not processed yet, or not committed")
     return 0 if rows or "key" not in answer else 1
+
+
+def _waiting(topology: Topology, settings: StreamsSettings) -> int:
+    """Return how many records of an application's input lie behind what its group has committed."""
+    from ottla.spark import waiting_records
+
+    return waiting_records(topology, settings)
