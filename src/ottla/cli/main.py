@@ -49,6 +49,7 @@ NOUNS = {
     "dump-log": "print what is in a partition's files",
     "run-class": "run what one of Kafka's Java classes is for",
     "generate": "print a Grafana dashboard, Prometheus alert rules or a scrape job",
+    "examples": "list, find and copy the programs that the pages tell of",
     "home": "print the folder for KAFKA_HOME, with bin and config",
     "registry": "run a schema registry; list, show, register, check, delete and move schemas",
     "console": "show a cluster in the browser, look into its topics, and change it",
@@ -81,7 +82,7 @@ SECTIONS = {
     "Administration, as Kafka's tools do it": (),
     "Files, measurements and scripts": (
         *("dump-log", "producer-perf-test", "consumer-perf-test", "e2e-latency"),
-        *("verifiable-producer", "verifiable-consumer", "generate", "run-class", "home", "word-count"),
+        *("verifiable-producer", "verifiable-consumer", "generate", "run-class", "home", "examples", "word-count"),
     ),
 }
 """How `ottla --help` groups the nouns; those that are named nowhere stand in the second section."""
