@@ -5,6 +5,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 group=${1:-all}
 
+# uv compiles nothing; where no process may write bytecode, every start would compile what it imports
+compile_all() { .venv/bin/python -m compileall -q -j 0 .venv/lib/python*/site-packages >/dev/null 2>&1 || true; }
+
 say() { printf '%s\n' "$*"; }
 as_root() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
 apt_updated=
@@ -40,7 +43,10 @@ fi
 
 .venv/bin/python tools/packages.py "$PWD/.venv/bin/python" "$group"
 
-if [ "$group" = all ]; then .venv/bin/python tools/compile_hot.py; fi
+if [ "$group" = all ]; then
+  .venv/bin/python tools/compile_hot.py
+  if [ -n "${PYTHONDONTWRITEBYTECODE:-}" ]; then say "Compiling the packages' bytecode"; compile_all; fi
+fi
 .venv/bin/python -m compileall -q -j 0 src/ottla  # so that no start compiles sources, whatever PYTHONDONTWRITEBYTECODE says
 
 java_major() { "$1" -version 2>&1 | sed -nE '1s/.*version "([0-9]+).*/\1/p'; }

@@ -110,8 +110,6 @@ def by_uv(uv: str, python: str, group: str, pip: Sequence[str]) -> None:
     environment = {**os.environ, **told_to_uv(listed, os.environ)}
     command = [uv, "pip", "install", "--no-config", "--python", python, "-c", "constraints.txt"]
     command += ["--config-settings-package", f"pyspark:{STORED}"]
-    if group == "all" and os.environ.get("PYTHONDONTWRITEBYTECODE"):
-        command.append("--compile-bytecode")  # else every start would compile what it imports
     command += ["-e", *GROUPS[group]]
     if subprocess.run([*command, "--offline", "--quiet"], cwd=ROOT, env=environment, capture_output=True).returncode:
         run("Installing the pinned packages", command, environment)
