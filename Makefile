@@ -27,14 +27,17 @@ PAGES = $(shell git ls-files '*.md' | grep -vE '^(bench/results/|docs/(apis|cli|
 help:  ## list the targets
 	@grep -hE '^[a-z -]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
 
-.venv/.installed: pyproject.toml constraints.txt tools/install.sh
-	@tools/install.sh
+.venv/.installed: pyproject.toml constraints.txt tools/install.sh tools/packages.py
+	@tools/install.sh all
+
+.venv/.installed-demo: pyproject.toml constraints.txt tools/install.sh tools/packages.py
+	@tools/install.sh demo
 
 install:  ## prepare .venv with every extra, Java for Spark, and the compiled hot modules
-	@tools/install.sh
+	@tools/install.sh all
 
-demo: .venv/.installed  ## count the words of real text on Spark, topic to topic (FILE=path, KEEP=1)
-	@FILE="$(FILE)" KEEP="$(KEEP)" $(PY) -m ottla.cli.commands.demo
+demo: .venv/.installed-demo  ## count the words of real text on Spark, topic to topic (FILE=path, KEEP=1)
+	@FILE="$(FILE)" KEEP="$(KEEP)" env -u PYTHONDONTWRITEBYTECODE $(PY) tools/compile_hot.py --beside $(PY) -m ottla.cli.commands.demo
 
 demo-etl: .venv/.installed  ## database to database and S3 through topics and a Streams join, parts killed on the way
 	@$(PY) -m tools.postgres run -- $(PY) examples/etl/run.py

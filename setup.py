@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
+
+if sys.version_info < (3, 11):  # noqa: UP036  pip looks at `requires-python` only when this file has run
+    raise SystemExit("Ottla needs Python 3.11 or later, and this is %d.%d" % sys.version_info[:2])  # noqa: UP031
 
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -59,7 +63,7 @@ class OptionalBuild(build_ext):
 
 
 class RecordedBuild(build):
-    """Builds all, then writes into the package what became of the hot modules."""
+    """Builds all, then writes into the package what became of the hot modules, and the examples (`ottla examples`)."""
 
     def run(self) -> None:
         super().run()
@@ -68,6 +72,9 @@ class RecordedBuild(build):
             record = {"build": kind, "reason": "; ".join(reasons)}
             path = Path(self.build_lib) / "ottla" / "build_record.json"
             path.write_text(json.dumps(record) + "\n")
+            left_out = shutil.ignore_patterns("__pycache__", "etl")  # which needs a checkout's tools
+            target = Path(self.build_lib) / "ottla" / "cli" / "examples"
+            shutil.copytree(ROOT / "examples", target, ignore=left_out, dirs_exist_ok=True)
 
 
 def hot_extensions() -> list[Extension]:

@@ -1,6 +1,8 @@
 """Compile the hot modules in place with mypyc, or say in one line why not.
 
 `--clean` removes what was compiled, `--drop-stale` only where it is older than a source, so that nobody tests old code.
+`--beside COMMAND...` runs a command at once, pure where nothing is kept yet, and compiles beside it at the lowest
+priority; what is compiled is put in place when nothing runs any more: at the command's end, or by the next `make`.
 
 Everything runs without it: the modules are ordinary Python. So the exit code is 0 also where there is no C compiler and
 where one fails, unless `--strict` is given.
@@ -12,18 +14,21 @@ not compile again.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
 import tempfile
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -180,8 +185,28 @@ def taken_from(kept: Path) -> bool:
     return True
 
 
-def compile_in_place(modules: list[str], kept: Path) -> int:
-    """Build in a temporary folder, put the extensions beside their sources, and keep them; return the exit code."""
+@contextmanager
+def one_at_a_time(kept: Path) -> Iterator[None]:
+    """Wait for who builds the same already; where the cache cannot be written, everybody builds."""
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        lock = os.open(kept.parent / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        yield
+        return
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            print("hot modules: another process compiles some; waiting for it", flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def compile_modules(modules: list[str], kept: Path, *, in_place: bool) -> int:
+    """Build in a temporary folder, put the extensions beside their sources if asked, and keep them; return the exit code."""
     paths = [str(SOURCE / f"{module.replace('.', '/')}.py") for module in modules]
     with tempfile.TemporaryDirectory(prefix="ottla-compile-") as folder:
         command = [sys.executable, __file__, "--build", folder, *paths]
@@ -191,9 +216,51 @@ def compile_in_place(modules: list[str], kept: Path) -> int:
             print("".join(lines)[-6000:], file=sys.stderr)
             return run.returncode
         built = Path(folder) / "lib"
-        _put_in_place(built)
-        _keep(built, kept)
+        if in_place:
+            _put_in_place(built)
+        if kept.name == _digest():  # else somebody has changed a source meanwhile
+            _keep(built, kept)
         return 0
+
+
+def beside(command: Sequence[str]) -> int:
+    """Run a command, and compile beside it unless that is done; return the command's exit code."""
+    kept = _cache() / _digest()
+    if missing() is not None or up_to_date(hot_modules()) or taken_from(kept):
+        return _run(command)
+    clean()  # what is older than its source
+    print("Pure Python for now: the hot modules are compiled beside it, at the lowest priority", flush=True)
+    builder = subprocess.Popen(
+        ["nice", "-n", "19", sys.executable, __file__, "--keep"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    code = _run(command)
+    if builder.poll() is None:
+        print(
+            f"The hot modules are still being compiled (process {builder.pid}); the next `make` puts them in place, "
+            "and `make install` waits for them"
+        )
+    elif os.environ.get("KEEP", "") in {"", "0"} and taken_from(kept):  # else what runs on would load both kinds
+        print("The hot modules are compiled: from now on they run as machine code")
+    return code
+
+
+def _run(command: Sequence[str]) -> int:
+    """Run a command that ends itself: Ctrl-C reaches it anyway, and SIGTERM is passed on."""
+    told: list[subprocess.Popen[bytes]] = []
+    signal.signal(signal.SIGINT, lambda *_: None)
+
+    def pass_on(number: int, frame: object) -> None:
+        for each in told:
+            each.send_signal(number)
+
+    signal.signal(signal.SIGTERM, pass_on)
+    told.append(subprocess.Popen(command))
+    code = told[0].wait()
+    return code if code >= 0 else 128 - code
 
 
 def _shown(output: Iterable[str]) -> list[str]:
@@ -220,6 +287,8 @@ def main(arguments: list[str]) -> int:
         _, folder, *paths = arguments
         _build(folder, paths)
         return 0
+    if arguments[:1] == ["--beside"]:
+        return beside(arguments[1:])
     if "--clean" in arguments:
         clean()
         print("hot modules: pure (compiled files removed)")
@@ -240,12 +309,22 @@ def main(arguments: list[str]) -> int:
         print(f"hot modules: compiled ({len(modules)} modules, unchanged)")
         return 0
     kept = _cache() / _digest()
-    if taken_from(kept):
+    with one_at_a_time(kept):
+        return _compile_or_take(modules, kept, arguments)
+
+
+def _compile_or_take(modules: list[str], kept: Path, arguments: list[str]) -> int:
+    in_place = "--keep" not in arguments
+    if not in_place and any(kept.rglob(f"*{SUFFIX}")):
+        return 0
+    if in_place and taken_from(kept):
         print(f"hot modules: compiled ({len(modules)} modules, from {kept.parent})")
         return 0
     started = time.monotonic()
     print(f"Compiling {len(modules)} hot modules (about a minute on two processors)", flush=True)
-    status = compile_in_place(modules, kept)
+    status = compile_modules(modules, kept, in_place=in_place)
+    if not in_place:
+        return status
     if status:
         clean()
         print("hot modules: pure (mypyc or the C compiler failed, see above)")

@@ -8,14 +8,15 @@ watch. Everything runs on this machine, on ports of the system's choice, in a fo
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -93,16 +94,33 @@ def started(*words: str, ready: str) -> tuple[subprocess.Popen[str], str]:
         start_new_session=True,  # Ctrl+C is for this script, which ends the others when its clients are closed
     )
     assert process.stdout is not None
-    until = time.monotonic() + READY_SECONDS_MAX
-    for line in process.stdout:
-        before, found, rest = line.partition(ready)
-        if found and (not before or ready == SERVING):
-            threading.Thread(target=lambda: [None for _ in process.stdout or ()], daemon=True).start()
-            return process, rest.strip()
-        if time.monotonic() > until:
-            break
+    patience = threading.Timer(READY_SECONDS_MAX, end, [process])  # which ends its output, too
+    patience.start()
+    try:
+        for line in process.stdout:
+            before, found, rest = line.partition(ready)
+            if found and (not before or ready == SERVING):
+                threading.Thread(target=lambda: [None for _ in process.stdout or ()], daemon=True).start()
+                return process, rest.strip()
+        raise SystemExit(f"{words[0]} did not start")
+    except BaseException:  # it belongs to nobody yet: whatever stops the demo ends it
+        end(process)
+        raise
+    finally:
+        patience.cancel()
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """End a process, and what it has started: it leads a group of its own."""
     process.terminate()
-    raise SystemExit(f"{words[0]} did not start")
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def order(number: int) -> dict[str, Any]:
@@ -179,19 +197,21 @@ def read(bootstrap: str, ended: threading.Event, *, group: str, topic: str, per_
     reader.close()
 
 
-def pipelines(bootstrap: str, folder: Path) -> tuple[list[subprocess.Popen[str]], list[str]]:
-    """Start a Connect worker with a connector, and a Streams application; returns them with their addresses."""
+def pipelines(bootstrap: str, folder: Path, processes: list[subprocess.Popen[str]]) -> list[str]:
+    """Start a Connect worker with a connector, and a Streams application, beside `processes`; returns their addresses."""
     worker, views, pages = folder / "worker.properties", folder / "views.properties", folder / "pages.py"
     worker.write_text(WORKER.format(bootstrap=bootstrap, folder=folder))
     views.write_text(VIEWS)
     pages.write_text(PAGES)
     connect, connect_url = started("connect-standalone", str(worker), str(views), ready="ready ")
+    processes.append(connect)
     streams, streams_url = started(
         *("streams", "run", str(pages), "--bootstrap-server", bootstrap, "--http", "0"),
         *("--property", f"state.dir={folder / 'state'}"),
         ready=SERVING,
     )
-    return [connect, streams], [connect_url.split()[0], streams_url.removesuffix("/status")]
+    processes.append(streams)
+    return [connect_url.split()[0], streams_url.removesuffix("/status")]
 
 
 def watch(bootstrap: str) -> None:
@@ -205,11 +225,16 @@ def watch(bootstrap: str) -> None:
     producer.flush(10)
 
 
+def leave(number: int, frame: object) -> None:
+    """End the demo while it starts: what runs already is ended on the way."""
+    raise SystemExit(128 + number)
+
+
 def main() -> int:
     """Run it all until a signal comes; returns the exit code."""
     ended = threading.Event()
     for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, lambda *_: ended.set())
+        signal.signal(each, leave)
     processes: list[subprocess.Popen[str]] = []
     with tempfile.TemporaryDirectory(prefix="ottla-console-") as folder:
         try:
@@ -234,8 +259,7 @@ def main() -> int:
             processes.append(sql)
             ask = [sys.executable, "-m", "ottla.cli.main", "sql", sql_url, "-e", STATEMENTS]
             subprocess.run(ask, check=True, capture_output=True)
-            pipeline, urls = pipelines(bootstrap, Path(folder))
-            processes += pipeline
+            urls = pipelines(bootstrap, Path(folder), processes)
             watch(bootstrap)
             masks = json.dumps([{"topics": "payments", "path": "value.card", "how": "last4"}])
             console, link = started(
@@ -267,6 +291,8 @@ def main() -> int:
                 lambda: read(bootstrap, ended, group="reports", topic="orders", per_s=60),
                 lambda: read(bootstrap, ended, group="recommendations", topic="clicks", per_s=1000),
             ]
+            for each in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(each, lambda *_: ended.set())
             threads = [threading.Thread(target=each) for each in work]
             for thread in threads:
                 thread.start()
@@ -278,13 +304,9 @@ def main() -> int:
             for thread in threads:
                 thread.join(40)
         finally:
+            ended.set()
             for process in reversed(processes):
-                process.terminate()
-                try:
-                    process.wait(20)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
+                end(process)
     return 0
 
 

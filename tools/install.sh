@@ -1,7 +1,12 @@
 #!/usr/bin/env bash
 # Prepare .venv: pinned packages, compiled hot modules where a C compiler is found, and a Java for Spark.
+# `install.sh demo` leaves out what `make demo` does not need, and compiles nothing: the demo begins that beside itself.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+group=${1:-all}
+
+# uv compiles nothing; where no process may write bytecode, every start would compile what it imports
+compile_all() { .venv/bin/python -m compileall -q -j 0 .venv/lib/python*/site-packages >/dev/null 2>&1 || true; }
 
 say() { printf '%s\n' "$*"; }
 as_root() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
@@ -36,11 +41,13 @@ if [ ! -x .venv/bin/pip ]; then
   fi
 fi
 
-say "Installing the pinned packages (the first time this takes a few minutes: PySpark is large)"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
+.venv/bin/python tools/packages.py "$PWD/.venv/bin/python" "$group"
 
-.venv/bin/python tools/compile_hot.py
-.venv/bin/python -m compileall -q src/ottla  # so that no start compiles sources, whatever PYTHONDONTWRITEBYTECODE says
+if [ "$group" = all ]; then
+  .venv/bin/python tools/compile_hot.py
+  if [ -n "${PYTHONDONTWRITEBYTECODE:-}" ]; then say "Compiling the packages' bytecode"; compile_all; fi
+fi
+.venv/bin/python -m compileall -q -j 0 src/ottla  # so that no start compiles sources, whatever PYTHONDONTWRITEBYTECODE says
 
 java_major() { "$1" -version 2>&1 | sed -nE '1s/.*version "([0-9]+).*/\1/p'; }
 java_found() {
@@ -62,4 +69,5 @@ if ! java_found; then
   java_found || say "Spark needs Java 17 or later, and none was found: apt-get install openjdk-17-jre-headless (the broker and its tools run without it)"
 fi
 
-touch .venv/.installed
+touch .venv/.installed-demo
+if [ "$group" = all ]; then touch .venv/.installed; fi

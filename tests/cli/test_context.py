@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from ottla.cli.contexts import DEFAULT_BOOTSTRAP, target
-from ottla.cli.options import Options
+from ottla.cli.local.registry_run import registry_settings_of
+from ottla.cli.local.sql_run import sql_settings_of
+from ottla.cli.options import Options, chosen_cluster
 from tests.cli.conftest import Run
 
 
@@ -22,6 +25,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "project" / "deep").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "project" / "deep")
     return tmp_path
+
+
+def parsers_of(noun: str) -> list[Options]:
+    return import_module(f"ottla.cli.commands.{noun}").parsers()
 
 
 def parsed(*argv: str) -> tuple[str, str | None]:
@@ -53,6 +60,28 @@ def test_a_contexts_properties_go_to_its_own_brokers_only(run: Run, home: Path) 
     assert parsed() == ("a:1", f"{home}/client.properties")
     assert parsed("--bootstrap-server", "b:1") == ("b:1", None)
     assert parsed("--command-config", "mine") == ("a:1", "mine")
+
+
+@pytest.mark.parametrize("server", [("registry", "start"), ("sql", "server")])
+def test_servers_too_keep_their_topics_in_the_chosen_cluster(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch, server: tuple[str, str]
+) -> None:
+    noun, action = server
+    read = registry_settings_of if noun == "registry" else sql_settings_of
+    parser = next(each for each in parsers_of(noun) if each.prog.endswith(f" {action}"))
+    assert read(None, parser.parse([])).bootstrap == DEFAULT_BOOTSTRAP
+    (home / "client.properties").write_text("security.protocol=PLAINTEXT\nclient.id=x\n")
+    run(f"context create a --bootstrap-server a:1 --command-config {home}/client.properties")
+    run("context create b --bootstrap-server b:1")
+    assert read(None, parser.parse([])).bootstrap == "a:1"
+    assert chosen_cluster(parser.parse([]))[1] == {"security.protocol": "PLAINTEXT"}
+    assert read(None, parser.parse(["--context", "b"])).bootstrap == "b:1"
+    monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVERS", "env:4")
+    assert read(None, parser.parse([])).bootstrap == "env:4"
+    assert read(None, parser.parse(["--bootstrap-server", "flag:5"])).bootstrap == "flag:5"
+    name = "kafkastore.bootstrap.servers" if noun == "registry" else "bootstrap.servers"
+    (home / "server.properties").write_text(f"{name}=file:6\n")
+    assert "file:6" in str(read(str(home / "server.properties"), parser.parse([])).bootstrap)
 
 
 def test_contexts_are_kept_renamed_and_deleted(run: Run) -> None:

@@ -156,6 +156,18 @@ def test_a_signal_ends_the_producer_with_its_figures(at: str) -> None:
     assert last["name"] == "tool_data" and last["sent"] == last["acked"] >= 2
 
 
+@pytest.mark.parametrize(("limit", "size"), [(128_000, 1_000), (600, 300)])
+def test_batches_are_no_larger_than_the_topic_takes(run: Run, at: str, limit: int, size: int) -> None:
+    topic = f"small-{limit}"
+    assert run(f"topics create {topic} --bootstrap-server {at} --config max.message.bytes={limit}").code == 0
+    sent = f"--topic {topic} --num-records 5000 --throughput -1 --record-size {size}"
+    found = run(f"producer-perf-test {sent} --bootstrap-server {at}")
+    assert (found.code, found.err) == (0, ""), found
+    assert run(f"get-offsets --bootstrap-server {at} --topic {topic}").out == f"{topic}:0:5000\n"
+    verified = run(f"verifiable-producer --bootstrap-server {at} --topic {topic} --max-messages 500")
+    assert '"acked":500' in verified.out.splitlines()[-1], verified
+
+
 def test_values_come_from_a_file(run: Run, at: str, tmp_path: Path) -> None:
     (tmp_path / "values").write_text("one|two|")
     found = run(

@@ -209,3 +209,23 @@ def test_a_missing_extra_is_one_line_before_any_work(run: Run, monkeypatch: pyte
     assert found.code != 0
     assert len((found.out + found.err).splitlines()) == 1
     assert "pip install 'ottla[spark]'" in found.err
+
+
+def test_a_package_that_is_not_installed_is_named_with_the_extra_that_brings_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "prompt_toolkit", None)
+    for module in [name for name in sys.modules if name.startswith("ottla.cli.sql_shell")]:
+        monkeypatch.delitem(sys.modules, module)
+
+    def needs_it(argv: list[str]) -> int:
+        import prompt_toolkit  # noqa: F401
+
+        return 0
+
+    monkeypatch.setattr("ottla.cli.commands.home.main", needs_it)
+    found = run("home")
+    assert found.code == 1
+    assert found.err == (
+        "ottla home: it needs the Python package prompt_toolkit, which is not installed: pip install 'ottla[sql]'\n"
+    )

@@ -98,7 +98,8 @@ def test_a_store_is_asked_from_anywhere(run: Run, tmp_path: Path, client: Blocki
     at = ",".join(map(str, client.client.bootstrap))
     found = run(f"streams query {path} counts --bootstrap-server {at}")
     assert (found.code, found.out.split()) == (0, ["KEY", "VALUE", "a", "3", "b", "1"]), found
-    assert "as of offsets {'0': 2}, 0 records behind" in found.err
+    assert "as of offsets {'0': 2} of its changelog, 0 records behind it" in found.err
+    assert "not processed yet" not in found.err
     found = run(f"streams query {path} counts --bootstrap-server {at} --key a -o json")
     assert json.loads(found.out)["value"] == 3
     assert run(f"streams query {path} counts --bootstrap-server {at} --key z").code == 1

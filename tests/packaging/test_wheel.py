@@ -49,6 +49,12 @@ def test_an_empty_environment_runs_the_compiled_modules(bare: Installed, tmp_pat
     assert checked(command, cwd=tmp_path, env=clean_environment({})) == "compiled True\n"
 
 
+def test_the_examples_come_with_the_wheel(bare: Installed, tmp_path: Path) -> None:
+    assert "streams/word_count.py" in bare.run("examples", cwd=tmp_path)
+    path = Path(bare.run("examples word_count.py", cwd=tmp_path).strip())
+    assert path.is_file() and bare.folder in path.parents
+
+
 def test_the_installed_broker_serves(bare: Installed, tmp_path: Path) -> None:
     with bare.running(BROKER, cwd=tmp_path) as broker:
         server = bootstrap(broker.until("ready "))

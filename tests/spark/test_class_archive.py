@@ -64,15 +64,31 @@ def test_other_jars_have_an_archive_of_their_own(java: Java, jars: Path, here: d
     assert written_by(class_archive_options(java, jars, here)).name != before.name
 
 
-def test_an_archive_that_nobody_uses_goes_when_a_new_one_comes(java: Java, jars: Path, here: dict[str, str]) -> None:
-    path = written_by(class_archive_options(java, jars, here))
-    old, used = path.with_name("java-17-old.jsa"), path.with_name("java-17-used.jsa")
-    for each in (old, used):
+def test_the_archives_that_were_used_last_stay_and_no_more(java: Java, jars: Path, here: dict[str, str]) -> None:
+    folder = Path(here[FOLDER_VARIABLE])
+    folder.mkdir()
+    others = [folder / f"java-17-{number}.jsa" for number in range(8)]
+    for number, each in enumerate(others):
         each.touch()
-    os.utime(old, (0, 0))
+        os.utime(each, (number, number))
+    path = written_by(class_archive_options(java, jars, here))
     path.write_bytes(class_archive.WHOLE + bytes(100))
     class_archive_options(java, jars, here)
-    assert used.exists() and not old.exists()
+    mine = folder / f"{path.name.partition('.')[0]}.jsa"
+    assert sorted(folder.glob("*.jsa")) == sorted([*others[-3:], mine])
+
+
+def test_what_was_written_for_another_archive_and_never_taken_goes(
+    java: Java, jars: Path, here: dict[str, str]
+) -> None:
+    left = Path(here[FOLDER_VARIABLE]) / "java-17-gone.999999999.new"
+    left.parent.mkdir()
+    left.write_bytes(class_archive.WHOLE + bytes(100))
+    class_archive_options(java, jars, here)
+    assert left.exists(), "it may still be taken"
+    os.utime(left, (0, 0))
+    class_archive_options(java, jars, here)
+    assert not left.exists()
 
 
 def test_a_session_that_was_killed_keeps_nobody_from_writing(java: Java, jars: Path, here: dict[str, str]) -> None:

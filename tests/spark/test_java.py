@@ -44,6 +44,13 @@ def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
     assert find_java({"JAVA_HOME": str(old), "PATH": ""}) == Java(new, 17)
 
 
+def test_a_java_home_without_a_java_is_named_and_not_passed_over(tmp_path: Path) -> None:
+    fake_java(tmp_path / "jvm" / "new", "17.0.1")
+    environ = {"JAVA_HOME": str(tmp_path / "nowhere"), "PATH": ""}
+    assert find_java(environ) is None
+    assert f"JAVA_HOME is {tmp_path / 'nowhere'}, where no Java is" in (java_missing(environ) or "")
+
+
 def test_without_a_java_one_line_says_what_to_install(tmp_path: Path) -> None:
     old = fake_java(tmp_path / "old", "11.0.2")
     assert find_java({"PATH": ""}) is None

@@ -74,6 +74,7 @@ FIXED = [
     *("right(s, y)", "repeat(t, 2)", "repeat(t, -1)", "lpad(s, 4, '*-')", "rpad(s, 4, t)", "lpad(s, 3)"),
     *("rpad(s, y, 'q')", "replace(s, 'a', 'bb')", "replace(s, t, '')", "replace(s, t)", "instr(s, t)"),
     *("instr(s, '')", "startswith(s, t)", "endswith(s, t)", "contains(s, t)", "split(s, ',')", "split(s, ' ')"),
+    *(r"split(s, r'\W+')", "split(s, '[ab]')", r"split(s, r'(a|b)\s?')", "split(s, '.')", "split(s, '^a')"),
     *("size(split(s, ','))", "s like '%a%'", "s like '_a'", "s not like 'a%'", "s like '%😀_'", "s like ''"),
     *("t like 'a'", "s rlike r'^[a-c]+'", "s rlike 'a|b'", r"s rlike r'\d+'", "regexp_like(s, r'(x|y),.')"),
     *(r"s rlike r'[^a\s]{2,3}'", "s not rlike 'a'", "isnull(s)", "s is null", "s is not null", "isnotnull(b)"),

@@ -49,6 +49,7 @@ NOUNS = {
     "dump-log": "print what is in a partition's files",
     "run-class": "run what one of Kafka's Java classes is for",
     "generate": "print a Grafana dashboard, Prometheus alert rules or a scrape job",
+    "examples": "list, find and copy the programs that the pages tell of",
     "home": "print the folder for KAFKA_HOME, with bin and config",
     "registry": "run a schema registry; list, show, register, check, delete and move schemas",
     "console": "show a cluster in the browser, look into its topics, and change it",
@@ -81,7 +82,7 @@ SECTIONS = {
     "Administration, as Kafka's tools do it": (),
     "Files, measurements and scripts": (
         *("dump-log", "producer-perf-test", "consumer-perf-test", "e2e-latency"),
-        *("verifiable-producer", "verifiable-consumer", "generate", "run-class", "home", "word-count"),
+        *("verifiable-producer", "verifiable-consumer", "generate", "run-class", "home", "examples", "word-count"),
     ),
 }
 """How `ottla --help` groups the nouns; those that are named nowhere stand in the second section."""
@@ -93,6 +94,17 @@ KEEPING = frozenset(
     }
 )
 """Nouns that keep what others' rights or secrets are about: data, states, logs, sockets."""
+
+EXTRAS = {
+    **dict.fromkeys(("pyspark", "pyarrow", "numpy", "pandas", "sqlglot", "google"), "spark"),
+    **dict.fromkeys(("sqlalchemy", "psycopg", "pymysqlreplication", "pymysql", "boto3", "fastavro"), "connect"),
+    **dict.fromkeys(("cryptography", "joserfc"), "security"),
+    **dict.fromkeys(("jsonschema", "referencing", "grpc_tools", "httpx2", "authlib", "cachetools"), "registry"),
+    **dict.fromkeys(("h2", "h11", "prompt_toolkit"), "sql"),
+    **dict.fromkeys(("msgpack", "cbor2"), "console"),
+    "gssapi": "kerberos",
+}
+"""Which extra brings a package that not every installation has, by the name that it is imported by."""
 
 USAGE = "usage: ottla NOUN [options]     (ottla NOUN --help says more)"
 
@@ -173,6 +185,13 @@ def run(noun: str, args: list[str]) -> int:
         raise  # `main` knows what to do
     except OSError as error:
         print(f"ottla {noun}: {error.strerror or error}: {error.filename or ''}".rstrip(": "), file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        words = f"it needs the Python package {package}, which is not installed: pip install 'ottla[{EXTRAS[package]}]'"
+        print(f"ottla {noun}: {words}", file=sys.stderr)
         return 1
     except UnwritableError as error:
         print(f"ottla {noun}: a value is beyond what the protocol carries: {error}", file=sys.stderr)

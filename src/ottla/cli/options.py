@@ -23,6 +23,7 @@ __all__ = [
     "UsageError",
     "check_invalid",
     "check_required",
+    "chosen_cluster",
     "compiled_regex",
     "count_of",
     "key_values",
@@ -37,6 +38,10 @@ __all__ = [
 
 
 LONG_MAX = 2**63 - 1
+SUBJECTS = ("--topic", "--group", "--transactional-id")
+"""What a name behind a verb names: the first of these that a command has."""
+SECURITY = ("security.", "sasl.", "ssl.")
+"""How settings begin that say how a client connects."""
 PLACES = {"FILE", "FOLDER", "DIR", "PATH", "CSV"}
 PLACE_ENDINGS = (".properties", ".py")
 """How options that take the name of a file or a folder call it."""
@@ -66,12 +71,23 @@ class Options(argparse.ArgumentParser):
 
     def parse(self, argv: Sequence[str]) -> argparse.Namespace:
         """Return the parsed options; raises UsageError for what is not one."""
-        args, unknown = self.parse_known_args(self._joined(argv))
+        args, unknown = self.parse_known_args(self._joined(self._flagged(argv)))
         if unknown:
             name = unknown[0].lstrip("-").partition("=")[0]
             raise UsageError(f"{name} is not a recognized option", self._meant(unknown[0]))
         fill_target(args)
         return args
+
+    def _flagged(self, argv: Sequence[str]) -> Sequence[str]:
+        """Return `create x` as `--create --topic x`: a first word that is a flag here, and a name behind it."""
+        flags = {name: action.nargs == 0 for action in self._actions for name in action.option_strings}
+        takes_words = any(not action.option_strings for action in self._actions)
+        if takes_words or not argv or not flags.get(f"--{argv[0]}"):
+            return argv
+        subject = next((name for name in SUBJECTS if name in flags), None)
+        if subject is None or len(argv) < 2 or argv[1].startswith("-"):
+            return [f"--{argv[0]}", *argv[1:]]
+        return [f"--{argv[0]}", subject, *argv[1:]]
 
     def _joined(self, argv: Sequence[str]) -> list[str]:
         """Join `--offset -1h` and `--by-duration -PT1H` by `=`: argparse would take the value for an option."""
@@ -172,6 +188,13 @@ def fill_target(args: argparse.Namespace) -> None:
     older = [getattr(args, f"{name}_config", None) for name in ("command", "consumer", "producer", "admin")]
     if not any(older):
         args.command_config = found.command_config
+
+
+def chosen_cluster(args: argparse.Namespace) -> tuple[str, dict[str, str]]:
+    """Return the brokers that a server's options or the context name, and how the context connects to them."""
+    config = getattr(args, "command_config", None)
+    login = {} if config is None else properties_file(config)
+    return args.bootstrap_server, {name: value for name, value in login.items() if name.startswith(SECURITY)}
 
 
 def _version() -> str:

@@ -9,8 +9,23 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
-__all__ = ["StopSignals", "spark_log", "standard_error_to"]
+__all__ = ["Interrupted", "StopSignals", "leave", "spark_log", "standard_error_to"]
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal came while an application started; `number` is the signal's."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def leave(interrupted: KeyboardInterrupt) -> NoReturn:
+    """End the process at once, with the signal's exit code: Spark, which another thread starts, ends with it."""
+    print("stopped before it had started", flush=True)
+    os._exit(128 + (interrupted.number if isinstance(interrupted, Interrupted) else signal.SIGINT))
 
 
 class StopSignals:
@@ -24,6 +39,23 @@ class StopSignals:
         """Take the signals; again once Spark has started, since PySpark takes SIGINT for itself."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
+
+    @contextmanager
+    def while_starting(self) -> Iterator[None]:
+        """Have a signal raise Interrupted in the block; behind it signals are taken as before.
+
+        What starts there may take seconds, and has nothing yet that would have to be ended in order.
+        """
+
+        def interrupt(number: int, _frame: object) -> None:
+            raise Interrupted(number)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, interrupt)
+        try:
+            yield
+        finally:
+            self.listen()
 
     def _stop(self, number: int, _frame: object) -> None:
         if self.asked.is_set():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.base import OttlaError
 from ottla.cli.options import Options, UsageError, properties_file, warn, whole_number
 from ottla.cli.streams_app import ApplicationFileError, load
-from ottla.cli.streams_process import StopSignals, spark_log, standard_error_to
+from ottla.cli.streams_process import StopSignals, leave, spark_log, standard_error_to
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -73,9 +73,8 @@ def serve(args: Namespace) -> int:
     service = StreamsService(args.name, hosts=args.hosts, master=args.master, settings=spark)
     log = spark_log(args.name)
     try:
-        with standard_error_to(log):
+        with stopping.while_starting(), standard_error_to(log):
             service.start()
-        stopping.listen()
         say(f"the hosts are there after {time.monotonic() - began_s:.1f} s")
         server = ServiceServer(service, catalogue, door)
         try:
@@ -86,6 +85,8 @@ def serve(args: Namespace) -> int:
             _watch(service, stopping)
         finally:
             server.close()
+    except KeyboardInterrupt as interrupted:  # PySpark takes SIGINT for itself and raises this
+        leave(interrupted)
     finally:
         say("stopping: applications commit and end")
         service.close()

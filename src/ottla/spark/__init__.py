@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ottla.spark.shipping import ship_by_value, ship_module
     from ottla.spark.source.datasource import OttlaDataSource
     from ottla.spark.source.writer import update_writer
+    from ottla.spark.streams.backlog import waiting_records
     from ottla.spark.streams.delivery import Delivered, Delivery, deliver, delivery_writer
     from ottla.spark.streams.lowering.planning import physical_text
     from ottla.spark.streams.preparation import Checkpoint
@@ -86,6 +87,7 @@ __all__ = [
     "ship_module",
     "spark_missing",
     "update_writer",
+    "waiting_records",
 ]
 
 _HOMES = {
@@ -110,6 +112,7 @@ _HOMES = {
     "Door": "ottla.spark.streams.web_door",
     "door_of": "ottla.spark.streams.web_door",
     "lookup": "ottla.spark.streams.web",
+    "waiting_records": "ottla.spark.streams.backlog",
     "Checkpoint": "ottla.spark.streams.preparation",
     "ApplicationServer": "ottla.spark.streams.web",
     "StreamsApplication": "ottla.spark.streams.run",

@@ -3,7 +3,8 @@
 Spark loads and verifies about 20,000 classes until a first batch is done. Java keeps what one run has loaded in a file
 (class data sharing) and maps it in the next: 6.6 s of the JVM's processor time until a word count's first result in the
 place of 12. The first run of some length writes the archive when its JVM ends; the next start takes it where it is whole.
-Two runs at most are going to write at once; one that was killed is not counted.
+Two runs at most are going to write at once; one that was killed is not counted. The archives that were used last stay,
+four of them: two for a Spark, 280 MB.
 Java itself looks whether it fits (its own build, the jars and their times) and starts without it where it does not.
 
 `OTTLA_CLASS_ARCHIVES` names the folder in the place of `~/.cache/ottla/classes`; `off` is for none.
@@ -36,8 +37,8 @@ BYTES_MIN = 100 << 20
 FREE_BYTES_MIN = 2 << 30
 WRITING_SECONDS_MAX = 3600.0
 """A file that is not whole after that long never will be."""
-UNUSED_SECONDS_MAX = 30 * 86_400.0
-"""After so long an archive of another Java, or of other jars, is removed when a new one is taken."""
+ARCHIVES_MAX = 4
+"""How many archives stay, of other Javas and other jars too; those that were used last."""
 WRITERS_MAX = 2
 """How many JVMs may be going to write at once."""
 
@@ -56,6 +57,7 @@ def class_archive_options(
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         archive = folder / f"{_key(java, jars)}{'-sql' if with_sql else ''}.jsa"
         _take(archive)
+        _bound(folder, archive)
         if archive.exists():
             with suppress(PermissionError):  # of another user's
                 os.utime(archive)  # it is in use
@@ -101,7 +103,7 @@ def _take(archive: Path) -> None:
                 path.unlink()  # its session was killed; where the JVM still ends, it makes the file anew
             elif whole and about.st_size >= BYTES_MIN and not archive.exists():
                 path.replace(archive)
-                _forget_others(archive)
+                os.utime(archive)
             elif whole or time.time() - about.st_mtime > WRITING_SECONDS_MAX:
                 path.unlink()
 
@@ -112,7 +114,19 @@ def _runs(path: Path) -> bool:
     return asked_by.isdecimal() and Path("/proc", asked_by).exists()
 
 
-def _forget_others(archive: Path) -> None:
-    for path in archive.parent.glob("java-*.jsa"):
-        if path != archive and time.time() - path.stat().st_mtime > UNUSED_SECONDS_MAX:
-            path.unlink(missing_ok=True)
+def _bound(folder: Path, wanted: Path) -> None:
+    """Remove archives beyond the bound, and what was written for others of them and never taken.
+
+    A JVM that has one mapped keeps what it has.
+    """
+    used: list[tuple[float, Path]] = []
+    for path in folder.glob("java-*"):
+        with suppress(FileNotFoundError, PermissionError):  # another start has removed it; another user's
+            about = path.stat()
+            if path.suffix == ".jsa" and path != wanted:
+                used.append((about.st_mtime, path))
+            elif path.suffix == ".new" and not _runs(path) and time.time() - about.st_mtime > WRITING_SECONDS_MAX:
+                path.unlink()
+    for _, path in sorted(used, reverse=True)[ARCHIVES_MAX - 1 :]:
+        with suppress(FileNotFoundError, PermissionError):
+            path.unlink()

@@ -28,7 +28,12 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java | None:
-    """Return the first Java that Spark can run on: JAVA_HOME's, the one on PATH, an installed one; or None."""
+    """Return the first Java that Spark can run on: JAVA_HOME's, the one on PATH, an installed one; or None.
+
+    A JAVA_HOME that is no Java's is somebody's mistake, and not passed over.
+    """
+    if _no_java_in_home(os.environ if environ is None else environ) is not None:
+        return None
     return next((java for java in _found(os.environ if environ is None else environ) if _suits(java)), None)
 
 
@@ -36,12 +41,20 @@ def java_missing(environ: Mapping[str, str] | None = None) -> str | None:
     """Return one line that says what to install where no Java suits, else None."""
     if find_java(environ) is not None:
         return None
+    if (home := _no_java_in_home(os.environ if environ is None else environ)) is not None:
+        return f"JAVA_HOME is {home}, where no Java is (there is no bin/java that runs): mend it, or unset it"
     found = list(_found(os.environ if environ is None else environ))
     have = f" (found: {', '.join(f'{java.version} in {java.home}' for java in found)})" if found else ""
     return (
         f"Spark needs Java {JAVA_VERSION_MIN} or later{have}: install one "
         "(Debian, Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
     )
+
+
+def _no_java_in_home(environ: Mapping[str, str]) -> str | None:
+    """Return JAVA_HOME where it is set and no Java is there."""
+    home = environ.get("JAVA_HOME")
+    return home if home and _version(Path(home)) is None else None
 
 
 def _suits(java: Java) -> bool:

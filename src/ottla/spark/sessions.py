@@ -34,6 +34,7 @@ __all__ = ["let_go", "register", "session", "settings_of"]
 MASTER_DEFAULT = "local[*]"
 PARTITIONS_ELSEWHERE = 2
 """Partitions of a shuffle on a cluster, whose slots nobody knows: as good a start as any."""
+LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 JVM_OPTIONS = "spark.driver.extraJavaOptions"
 SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
@@ -149,9 +150,10 @@ def session(
         **(settings or {}),
     }
     options = [chosen.get(JVM_OPTIONS, ""), *class_archive_options(java, _jars(), with_sql=registered)]
+    options += logging_options(chosen.get(JVM_OPTIONS, ""), os.environ)
     if any(options):
         chosen[JVM_OPTIONS] = " ".join(each for each in options if each)
-    # The wheel logs to the console before the level below can be set; log4j takes this one from the start.
+    # Before the level below can be set, the JVM has started; log4j takes this one from the start.
     chosen.setdefault("spark.log.level", log_level)
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in chosen.items():
@@ -186,6 +188,18 @@ def checkpoint_settings(settings: Mapping[str, str]) -> dict[str, str]:
     named_elsewhere = any(urlsplit(settings.get(each, "")).scheme not in ("", "file") for each in CHECKPOINT_PLACES)
     may_be = any(os.environ.get(each) for each in HADOOP_FOLDERS)
     return {} if named_elsewhere or may_be else {FILES_BY: BY_FILE_SYSTEM}
+
+
+def logging_options(given: str, environment: Mapping[str, str]) -> list[str]:
+    """Return the JVM's option that names our configuration of log4j; none where somebody has one of their own.
+
+    Without any Spark tells on standard error which one it takes, and warns before a level can be set.
+    """
+    folders = [environment.get("SPARK_CONF_DIR"), environment.get("SPARK_HOME") and f"{environment['SPARK_HOME']}/conf"]
+    owns = any(each and any(Path(each).glob("log4j2.*")) for each in folders)
+    if owns or "log4j" in given or " " in str(LOG_CONFIGURATION):
+        return []
+    return [f"-Dlog4j2.configurationFile={LOG_CONFIGURATION}"]
 
 
 _users: WeakKeyDictionary[SparkContext, int] = WeakKeyDictionary()

@@ -457,7 +457,7 @@ function Detail({ topic, row, words, close }: { topic: string; row: RecordRow; w
         </button>
       </div>
       <div class="foot">
-        <Cli text={`ottla consume ${topic} -p ${row.partition} -o ${row.offset} -n 1`} />
+        <Cli text={`ottla consume ${topic} -p ${row.partition} --from ${row.offset} -n 1`} />
       </div>
       {resend.value && <Produce topic={topic} record={record} close={() => (resend.value = false)} />}
     </section>

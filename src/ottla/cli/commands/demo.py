@@ -99,7 +99,8 @@ def run_demo(console: Console, name: str, run: Callable[[], int]) -> int:
         return 1
     except KeyboardInterrupt:
         console.print(f"{name}: interrupted")
-        return 130
+        sys.stdout.flush()
+        os._exit(130)  # all parts are ended, but for a Spark that is starting: a thread would wait for it
 
 
 def _interrupt(signal_number: int, frame: object) -> None:
@@ -286,7 +287,8 @@ def count_on_spark(console: Console, broker: Broker, folder: Path, records: int)
 
     settings = {"application.id": "demo", "bootstrap.servers": broker.bootstrap, "state.dir": str(folder / "state")}
     counting = StreamsApplication(
-        topology(INPUT_TOPIC, OUTPUT_TOPIC), {**settings, "max.records.per.batch": ROWS_PER_BATCH}
+        topology(INPUT_TOPIC, OUTPUT_TOPIC),
+        {**settings, "max.records.per.batch": ROWS_PER_BATCH, "execution": "micro-batch"},
     )
     console.print("Starting Spark, which takes some seconds, and so does its first batch")
     try:

@@ -16,6 +16,7 @@ from ottla.cli.client_properties import declare_client_properties, given_propert
 from ottla.cli.options import Options, UsageError, warn, whole_number
 from ottla.cli.records.librdkafka import await_topic, make_producer, producer_settings
 from ottla.cli.records.throughput import Latencies, Throttle
+from ottla.cli.records.too_large import fitted
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -165,7 +166,7 @@ class Sending:
         self._args = args
         self._transactions = transactions
         self._metrics: dict[str, Any] = {}
-        settings = producer_settings(properties)
+        settings = producer_settings(fitted(properties, args.topic))
         if args.print_metrics:
             settings |= {"statistics.interval.ms": 500, "stats_cb": self._keep_metrics}
         self._has_id = str(settings["enable.idempotence"]).lower() == "true"

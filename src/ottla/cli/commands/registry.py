@@ -67,7 +67,10 @@ def _start_options() -> Options:
     parser.add_argument("properties", nargs="?", metavar="schema-registry.properties", help="Confluent's own file")
     parser.add_argument("--config", metavar="FILE", help="the same file, by name")
     parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="wins; repeatable")
-    parser.add_argument("--bootstrap-server", metavar="HOST:PORT,…", help="the brokers, where no property names them")
+    parser.add_argument(
+        "--bootstrap-server", metavar="HOST:PORT,…", help="the brokers, where no property names them (the context's)"
+    )
+    parser.add_argument("--context", metavar="NAME", help="the cluster of this name, where no property names brokers")
     parser.add_argument("--ends-with-input", action="store_true", help="stop when standard input ends")
     parser.add_argument(
         "--log-format", choices=FORMATS, default="text", help="of events on standard error: text or json"

@@ -169,7 +169,10 @@ def _server_options() -> Options:
     parser.add_argument("properties", nargs="?", metavar="ksql-server.properties", help="ksqlDB's own file")
     parser.add_argument("--config", metavar="FILE", help="the same file, by name")
     parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="wins; repeatable")
-    parser.add_argument("--bootstrap-server", metavar="HOST:PORT,…", help="the brokers, where no property names them")
+    parser.add_argument(
+        "--bootstrap-server", metavar="HOST:PORT,…", help="the brokers, where no property names them (the context's)"
+    )
+    parser.add_argument("--context", metavar="NAME", help="the cluster of this name, where no property names brokers")
     parser.add_argument("--queries-file", metavar="FILE", help="run these statements only, and take none (headless)")
     parser.add_argument(
         "--engine",

@@ -11,7 +11,7 @@ from ottla.base import KafkaError
 from ottla.cli.actions import parse_action
 from ottla.cli.options import Options, output_option, warn
 from ottla.cli.streams_app import application_options, load, settings_of, settings_to_look_at
-from ottla.cli.streams_process import StopSignals, spark_log, standard_error_to
+from ottla.cli.streams_process import Interrupted, StopSignals, leave, spark_log, standard_error_to
 from ottla.cli.streams_promote import promote, promote_options
 from ottla.cli.streams_reset import reset, reset_options
 from ottla.cli.streams_serve import serve, serve_options
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from ottla.spark import StreamsApplication
+    from ottla.streams import StreamsSettings, Topology
 
 __all__ = ["main", "parsers"]
 
@@ -127,9 +128,11 @@ def run(args: Namespace) -> int:
     log = spark_log(settings.application_id)
     try:
         with status:
-            with standard_error_to(log):  # so that the JVM that starts there does not write between the status lines
+            with (
+                stopping.while_starting(),
+                standard_error_to(log),
+            ):  # so that the JVM that starts there does not write between the status lines
                 application.start()
-            stopping.listen()
             mode = application.mode
             later = FIRST_BATCH if mode is None or not mode.is_continuous else "its hosts begin"
             status.say(f"Spark is there after {time.monotonic() - began_s:.1f} s; {later}")
@@ -139,6 +142,8 @@ def run(args: Namespace) -> int:
                 status.say(f"serving {application.http_url}/status")
             while not application.state.is_final and not stopping.asked.wait(status.interval_s):
                 status.show()
+    except Interrupted as interrupted:
+        leave(interrupted)
     finally:
         application.close()
         status.last()
@@ -307,6 +312,7 @@ def query(args: Namespace) -> int:
         asked["reverse"] = "true"
     try:
         answer = lookup(application.store(args.store), asked)
+        waiting = _waiting(loaded.topology(settings), settings) if args.output == "table" else 0
     except KafkaError as error:
         raise KafkaError(error.code, f"{args.store}: {error.message}") from None
     finally:
@@ -316,5 +322,15 @@ def query(args: Namespace) -> int:
         rows = [{"key": answer["key"], "value": answer["value"]}] if answer["value"] is not None else []
     print_answer(args.output, Answer(rows, {"KEY": "key", "VALUE": "value"}, document=answer))
     if args.output == "table":
-        warn(f"as of offsets {answer['position']['offsets']}, {answer['position']['lag']} records behind")
+        position = answer["position"]
+        warn(f"as of offsets {position['offsets']} of its changelog, {position['lag']} records behind it")
+        if waiting:
+            warn(f"{waiting} records of the application's input are not processed yet, or not committed")
     return 0 if rows or "key" not in answer else 1
+
+
+def _waiting(topology: Topology, settings: StreamsSettings) -> int:
+    """Return how many records of an application's input lie behind what its group has committed."""
+    from ottla.spark import waiting_records
+
+    return waiting_records(topology, settings)

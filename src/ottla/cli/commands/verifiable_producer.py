@@ -14,6 +14,7 @@ from ottla.cli.options import Options, whole_number
 from ottla.cli.records.json_events import print_event
 from ottla.cli.records.librdkafka import check_reachable, make_producer, producer_settings
 from ottla.cli.records.throughput import Throttle
+from ottla.cli.records.too_large import fitted
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -36,7 +37,7 @@ def main(argv: list[str]) -> int:
     args = options().parse(argv)
     properties = given_properties(args) | {"acks": args.acks, "retries": "0"}
     check_reachable(properties, timeout_ms=properties.get("max.block.ms", "60000"), topics=[])
-    Verified(args, make_producer(producer_settings(properties), NOUN)).run()
+    Verified(args, make_producer(producer_settings(fitted(properties, args.topic)), NOUN)).run()
     return 0
 
 

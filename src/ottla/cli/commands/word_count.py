@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ottla.base import ErrorCode, KafkaError
 from ottla.cli.client_properties import declare_client_properties, given_properties
 from ottla.cli.options import Options, open_client
-from ottla.cli.streams_process import StopSignals, spark_log, standard_error_to
+from ottla.cli.streams_process import Interrupted, StopSignals, leave, spark_log, standard_error_to
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,13 +84,14 @@ def count(plan: Topology, settings: Mapping[str, str]) -> int:
     stopping = StopSignals()
     log = spark_log(application.settings.application_id)
     try:
-        with standard_error_to(log):
+        with stopping.while_starting(), standard_error_to(log):
             application.start()
-        stopping.listen()
         folder = application.status()["checkpoint"]
         print(f"counting words; state is kept in {folder}, what Spark says in {log}", flush=True)
         while not application.state.is_final and not stopping.asked.wait(POLL_SECONDS):
             pass
+    except Interrupted as interrupted:
+        leave(interrupted)
     finally:
         application.close()
     if application.error is not None:

@@ -15,6 +15,8 @@ __all__ = ["host_checks", "stray_folders"]
 
 DESCRIPTORS_ENOUGH = 100_000
 """What Kafka's own documentation asks for as a start."""
+DESCRIPTORS_SHARE_FREE = 0.25
+"""Below that share a limit of less than enough is no trouble yet: a fresh machine's is, and its broker has a few open."""
 DESCRIPTORS_SHARE_HIGH = 0.8
 
 
@@ -74,6 +76,6 @@ def _files(pid: int) -> Finding:
     remedy = "raise the limit for the broker's user (LimitNOFILE= with systemd, `ulimit -n` in a shell)"
     if used > limit * DESCRIPTORS_SHARE_HIGH:
         return warning("files", said, f"{remedy}: the broker cannot open further segments or connections at the limit")
-    if limit < DESCRIPTORS_ENOUGH:
+    if limit < DESCRIPTORS_ENOUGH and used > limit * DESCRIPTORS_SHARE_FREE:
         return warning("files", said, f"{remedy} to {DESCRIPTORS_ENOUGH} or more before it has many partitions")
     return ok("files", said)

@@ -15,17 +15,16 @@ from ottla.cli.local.serving import (
     stop_with_input,
     why_not_listening,
 )
-from ottla.cli.options import UsageError, properties_file, warn
+from ottla.cli.options import UsageError, chosen_cluster, properties_file, warn
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from ottla.registry import RegistrySettings
 
-__all__ = ["run_registry"]
+__all__ = ["registry_settings_of", "run_registry"]
 
 BOOTSTRAP = "kafkastore.bootstrap.servers"
-BOOTSTRAP_DEFAULT = "localhost:9092"
 
 
 def run_registry(args: Namespace) -> int:
@@ -37,7 +36,7 @@ def run_registry(args: Namespace) -> int:
     path = args.config if args.config is not None else args.properties
     log_to_stderr(args.log_format, args.log_level)
     try:
-        settings = _settings(path, args)
+        settings = registry_settings_of(path, args)
     except OttlaError as error:
         warn(f"ottla registry: {error}")
         return 1
@@ -48,13 +47,19 @@ def run_registry(args: Namespace) -> int:
         return runner.run(_run(settings, ends_with_input=args.ends_with_input))
 
 
-def _settings(path: str | None, args: Namespace) -> RegistrySettings:
+def registry_settings_of(path: str | None, args: Namespace) -> RegistrySettings:
+    """Return what the file, the options and the chosen cluster say; raises OttlaError for what is not allowed."""
     from ottla.config import override_properties
     from ottla.registry import registry_settings
 
     properties = {**properties_file(path), **override_properties(args.override)}
     if not properties.get(BOOTSTRAP):
-        properties[BOOTSTRAP] = args.bootstrap_server or os.environ.get("OTTLA_BOOTSTRAP") or BOOTSTRAP_DEFAULT
+        brokers, login = chosen_cluster(args)
+        properties = {
+            **{f"kafkastore.{name}": value for name, value in login.items()},
+            **properties,
+            BOOTSTRAP: brokers,
+        }
     return registry_settings(properties, os.environ)
 
 

@@ -18,6 +18,10 @@ __all__ = ["console_overrides", "load_config", "start_options"]
 CONSOLE_DEFAULT = "127.0.0.1:9180"
 
 
+UNCONFIGURED = "group.initial.rebalance.delay.ms=0\n"
+"""What holds without a file, as in the file that Kafka comes with: the first member of a group waits for nobody."""
+
+
 def start_options() -> Options:
     """Return the parser of `server start`."""
     parser = Options("server start", "Run a broker and controller in this process; no configuration is needed.")
@@ -61,7 +65,7 @@ def load_config(path: str | None, overrides: list[str]) -> BrokerConfig:
     """Read file, environment and overrides, and print the warnings; raises ConfigError for a bad value."""
     from ottla.config import BrokerConfig
 
-    text = "" if path is None else properties_text(path)
+    text = UNCONFIGURED if path is None else properties_text(path)
     config = BrokerConfig.load(text, environment=os.environ, overrides=overrides)
     for warning in config.warnings:
         warn(f"warning: {warning}")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ottla.base import TopicPartition
 from ottla.client import EARLIEST, LATEST, BlockingClient
+from ottla.spark.streams.secured import driver_network
 from ottla.streams import SourceNode, StreamsSettings, Topology
 
-__all__ = ["backlog"]
+__all__ = ["backlog", "waiting_records"]
 
 
 def backlog(client: BlockingClient, topology: Topology, settings: StreamsSettings) -> int:
@@ -35,3 +36,10 @@ def backlog(client: BlockingClient, topology: Topology, settings: StreamsSetting
             first = int(begin[place].offset)
             waiting += max(0, int(end[place].offset) - max(first, first if known is None else int(known.offset)))
     return waiting
+
+
+def waiting_records(topology: Topology, settings: StreamsSettings) -> int:
+    """Return `backlog` by a client of its own: what the topics hold and the application has not committed."""
+    topology = topology.of_application(settings.application_id)
+    with BlockingClient(settings.bootstrap_servers, network=driver_network(settings)) as client:
+        return backlog(client, topology, settings)

@@ -25,6 +25,8 @@ from ottla.spark.streams.warming import WORKER_MODULES, warm_up
 from ottla.streams import Stage, StreamsSettings
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from ottla.spark.streams.lowering.topics import ClusterTopics
     from ottla.spark.streams.state.rebuild import Initial
 
-__all__ = ["SparkLauncher", "SparkQuery", "application_session", "take_over"]
+__all__ = ["SparkLauncher", "SparkQuery", "application_session", "end_when_started", "take_over"]
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.02
@@ -84,6 +86,18 @@ def application_session(settings: StreamsSettings, *, continuous: bool | None = 
             spark.conf.set(key, value)
     register(spark, checked=True)
     return spark
+
+
+def end_when_started(starting: Future[SparkSession]) -> None:
+    """Have a session end by itself that another thread still starts, for whoever no longer waits for it."""
+
+    from ottla.spark.sessions import let_go
+
+    def end(started: Future[SparkSession]) -> None:
+        if started.exception() is None:
+            let_go(started.result())
+
+    starting.add_done_callback(end)
 
 
 def take_over(spark: SparkSession, settings: StreamsSettings) -> None:

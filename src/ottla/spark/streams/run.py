@@ -30,7 +30,7 @@ from ottla.spark.streams.restarts import Failure
 from ottla.spark.streams.secured import driver_network
 from ottla.spark.streams.states import State, StateListener, StateMachine
 from ottla.spark.streams.supervisor import ErrorHandler, Launcher, Supervisor
-from ottla.streams import SourceNode, Stages, StreamsSettings, Topology, cut
+from ottla.streams import SourceNode, Stages, StreamsSettings, Topology, cut, partition_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -164,10 +164,10 @@ class StreamsApplication:
             self._supervisor = self._begin(self._client, self.mode)
             if not is_joined and self._membership is not None:
                 self._membership.begin()
-        except BaseException:
+        except BaseException as error:
             self._machine.to(State.PENDING_ERROR)
             self._machine.to(State.ERROR)
-            self._release()
+            self._release(waits=isinstance(error, Exception))  # who interrupts does not wait for Spark
             raise
         self._began_at_s = time.monotonic()
         if self._shared is not None:
@@ -461,10 +461,15 @@ class StreamsApplication:
         return BlockingClient(self.settings.bootstrap_servers, client_id=name, network=driver_network(self.settings))
 
     def _begin_session(self, client: BlockingClient) -> None:
-        """Begin to start a session, which takes seconds, as joining a group does; first the cluster has to answer."""
+        """Begin to start a session, which takes seconds, as joining a group does; first the cluster has to answer.
+
+        Raises KafkaError for topics that are missing: nobody should learn it after Spark has started.
+        """
         if any(each is not None for each in (self._spark, self._launcher, self._jobs, self._shared)):
             return
-        client.metadata(())
+        cluster = client.metadata()
+        known = {name: len(topic.partitions) for name, topic in cluster.topics.items() if not topic.error}
+        partition_plan(self.topology, known)  # raises for topics that are missing
         from ottla.spark.streams.launch import application_session
 
         threads = ThreadPoolExecutor(1, thread_name_prefix="streams-session")
@@ -629,7 +634,12 @@ class StreamsApplication:
         self._purge(self._supervisor)
         return True
 
-    def _release(self) -> None:
+    def _release(self, *, waits: bool = True) -> None:
+        if not waits and self._starting is not None:
+            from ottla.spark.streams.launch import end_when_started
+
+            end_when_started(self._starting)
+            self._starting = None
         if self._client is not None:
             self._client.close()
             self._client = None

@@ -26,7 +26,7 @@ from ottla.streams.expressions.kinds import (
     array_of,
 )
 from ottla.streams.expressions.operators import OPERATORS, equal
-from ottla.streams.expressions.patterns import java_pattern, like_pattern
+from ottla.streams.expressions.patterns import java_pattern, java_split, like_pattern
 
 __all__ = ["FUNCTIONS"]
 
@@ -166,9 +166,9 @@ def _split(arguments: list[Bound]) -> Bound:
     limit = arguments[2] if len(arguments) == 3 else constant(-1, INT)
     if not (pattern.is_literal and limit.is_literal and limit.value == -1 and isinstance(pattern.value, str)):
         raise Refused("split by anything but a literal, or with a limit, is not known here")
-    if not re.fullmatch(r"[A-Za-z0-9 ,;:=_/@#%&'\"<>~`!-]+", pattern.value):
-        raise Refused(f"split by the regular expression {pattern.value!r} is not known here")
     (text,) = _texts("split", [text])
+    if not re.fullmatch(r"[A-Za-z0-9 ,;:=_/@#%&'\"<>~`!-]+", pattern.value):
+        return strict(array_of(STRING), "{1}({0})", text, constant(java_split(pattern.value), Kind("pattern")))
     return strict(array_of(STRING), "{0}.split({1})", text, pattern, arrow="split")
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ottla.java import JavaPattern, PatternError, Wildcards, compile_java
 from ottla.streams.expressions.kinds import Refused
 
-__all__ = ["java_pattern", "like_pattern"]
+__all__ = ["java_pattern", "java_split", "like_pattern"]
 
 _TOKEN = re.compile(
     r"\\(?P<escape>.)|\[(?P<class>\^?(?:\\[dws.\-\]\[/]|[A-Za-z0-9_ ,;:=@#%/!<>.+*?$(){}|-])+)\]"
@@ -33,6 +33,23 @@ def java_pattern(text: str) -> Callable[[str], bool]:
 
     Known are plain characters, classes of them, `.`, `^`, groups, alternatives and greedy repetitions.
     """
+    return _Finding(_known(text))
+
+
+def java_split(text: str) -> Callable[[str], list[str]]:
+    """Return what splits a text at the matches of a regular expression, as Java's `String.split` with a limit of -1.
+
+    Raises Refused for what `java_pattern` refuses, and for what matches nothing at all: Java looks for that between the
+    halves of a character, too.
+    """
+    pattern = _known(text)
+    if pattern.search("") is not None:
+        raise Refused(f"split by the regular expression {text!r}, which matches an empty text, is not known here")
+    return _Splitting(pattern)
+
+
+def _known(text: str) -> JavaPattern:
+    """Return a regular expression that is known; raises Refused for others."""
     at, repeatable = 0, False
     while at < len(text):
         found = _TOKEN.match(text, at)
@@ -42,7 +59,7 @@ def java_pattern(text: str) -> Callable[[str], bool]:
         repeatable = found.lastgroup not in ("many", "open", "or", "start")
         at = found.end()
     try:
-        return _Finding(compile_java(text))
+        return compile_java(text)
     except PatternError as problem:
         raise Refused(f"the regular expression {text!r} is not known here ({problem})") from None
 
@@ -53,6 +70,19 @@ class _Finding:
 
     def __call__(self, text: str) -> bool:
         return self.pattern.search(text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Splitting:
+    pattern: JavaPattern
+
+    def __call__(self, text: str) -> list[str]:
+        parts, at = [], 0
+        for found in self.pattern.finditer(text):
+            parts.append(text[at : found.start()])
+            at = found.end()
+        parts.append(text[at:])
+        return parts
 
 
 def _check(found: re.Match[str]) -> None:

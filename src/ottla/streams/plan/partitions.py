@@ -78,8 +78,8 @@ def _check_sources(topology: Topology, reads: Iterable[list[str]], known: Mappin
     wanted = {topic for topics in reads for topic in topics}
     missing = sorted(wanted - set(known) - set(topology.repartition_topics))
     if missing:
-        names = ", ".join(missing)
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Missing source topics: {names}. Create them first.")
+        words = f"Missing source topics: {', '.join(missing)}. Create them first: ottla topics --create --topic {missing[0]}"
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, words)
 
 
 def _fill(topology: Topology, groups: list[frozenset[str]], reads: list[list[str]], counts: dict[str, int]) -> None:
