@@ -17,6 +17,8 @@ __all__ = [
     "OFFSET_MAX",
     "encode_checkpoint",
     "forget_deleted_topics",
+    "offsets_in",
+    "offsets_text",
     "parse_checkpoint",
     "read_deleted_topics",
     "read_offsets",
@@ -49,11 +51,8 @@ def parse_checkpoint(data: bytes, path: str) -> list[list[str]]:
     return rows
 
 
-def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, Offset]:
-    """Return a log directory's checkpoint; empty where there is no file."""
-    data = disk.read(path)
-    if not data:
-        return {}
+def offsets_in(data: bytes, path: str) -> dict[TopicPartition, Offset]:
+    """Return what the content of a log directory's checkpoint says; raises CorruptionError where it is not whole."""
     try:
         found = {
             TopicPartition(topic, int(partition)): Offset(int(offset))
@@ -66,9 +65,20 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, Offset]:
     return found
 
 
+def offsets_text(offsets: Mapping[TopicPartition, int]) -> bytes:
+    """Return the content of a log directory's checkpoint."""
+    return encode_checkpoint(f"{each.topic} {each.partition} {offsets[each]}" for each in offsets)
+
+
+def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, Offset]:
+    """Return a log directory's checkpoint; empty where there is no file."""
+    data = disk.read(path)
+    return offsets_in(data, path) if data else {}
+
+
 def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Replace a log directory's checkpoint; it is durable on return, and a crash leaves the old one or the new."""
-    replace_file(disk, path, encode_checkpoint(f"{each.topic} {each.partition} {offsets[each]}" for each in offsets))
+    replace_file(disk, path, offsets_text(offsets))
 
 
 # -- topics that are deleted
