@@ -25,11 +25,17 @@ from ottla.base import (
     uuid_text,
 )
 from ottla.log.checkpoints import (
+    CLEAN_SHUTDOWN_FILE,
+    OWN_END_FILE,
+    START_OFFSETS,
     forget_deleted_topics,
+    forget_starts,
     read_deleted_topics,
     read_offsets,
+    read_starts,
     write_deleted_topics,
     write_offsets,
+    write_starts,
 )
 from ottla.log.config import LogConfig
 from ottla.log.disk import Disk, FileLock, join, parent, replace_file
@@ -55,14 +61,6 @@ from ottla.log.properties import (
     write_meta,
 )
 from ottla.log.recovery import Progress
-from ottla.log.start_offsets import (
-    CLEAN_SHUTDOWN_FILE,
-    OWN_END_FILE,
-    START_OFFSETS,
-    forget_starts,
-    read_starts,
-    write_starts,
-)
 from ottla.log.types import RecoveryReport
 
 __all__ = ["FoundLog", "LogDir", "LogDirLockedError", "delete_folder", "is_log_dir", "partition_folders"]
