@@ -41,7 +41,7 @@ def test_a_family_names_all_its_steps_and_a_step_only_itself() -> None:
         "mutations/mirror",
         "mutations/registry",
     }
-    assert [each.name for each in nightly.chosen(every, "slow/log,sim")] == ["slow/log", "sim"]
+    assert [each.name for each in nightly.chosen(every, "slow/broker,sim")] == ["slow/broker", "sim"]
     assert nightly.chosen(every, "") == every
 
 
@@ -53,10 +53,33 @@ def test_steps_have_names_of_their_own_and_prove_what_is_there() -> None:
 
 
 def test_every_slow_test_is_in_a_step() -> None:
-    files = {path.parent for path in (ROOT / "tests").rglob("test_*.py") if "mark.slow" in path.read_text()}
+    files = [path for path in (ROOT / "tests").rglob("test_*.py") if "mark.slow" in path.read_text()]
     commands = " ".join(word for each in proofs.steps() for word in each.command) + " tests/packaging"
-    tops = {folder.relative_to(ROOT / "tests").parts[0] for folder in files if folder != ROOT / "tests"}
-    assert [each for each in sorted(tops) if f"tests/{each}" not in commands] == []
+    left = [path for path in files if f"tests/{path.relative_to(ROOT / 'tests').parts[0]}" not in commands]
+    left = [path for path in left if path.parent != ROOT / "tests"]
+    assert [path for path in left if "mark.peer" not in path.read_text()] == [], "`compat/peer` runs those"
+
+
+def test_a_folder_whose_slow_tests_are_all_comparisons_with_kafka_has_no_step_of_its_own() -> None:
+    """It ran none, which pytest calls a failure."""
+    names = {each.name for each in proofs.steps()}
+    assert "slow/config" not in names and {"slow/broker", "compat/peer"} <= names
+
+
+@pytest.mark.parametrize(
+    ("text", "has"),
+    [
+        ("pytestmark = [pytest.mark.peer, pytest.mark.slow]\n\ndef test_a(): ...\n", False),
+        ("pytestmark = pytest.mark.slow\n\ndef test_a(): ...\n", True),
+        ("pytestmark = pytest.mark.peer\n\n@pytest.mark.slow\ndef test_a(): ...\n", False),
+        ("@pytest.mark.slow\n@pytest.mark.peer\ndef test_a(): ...\n\n@pytest.mark.peer\ndef test_b(): ...\n", False),
+        ("@pytest.mark.peer\ndef test_a(): ...\n\n@pytest.mark.slow\ndef test_b(): ...\n", True),
+        ("SIZES = [1, pytest.param(2, marks=pytest.mark.slow)]\n", True),
+        ("def test_a():\n    'mark.slow is only said here'\n", False),
+    ],
+)
+def test_a_slow_test_is_found_by_its_own_marks_and_its_files(text: str, has: bool) -> None:
+    assert proofs.has_slow(text) is has
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,22 @@ import gc
 import logging
 import threading
 import weakref
+from contextlib import suppress
 
 import pytest
 
-from ottla.background import awaited, end, ended_badly, failure_counts, restarting, running, supervise, supervise_thread
+from ottla.background import (
+    APART_MAX,
+    apart,
+    awaited,
+    end,
+    ended_badly,
+    failure_counts,
+    restarting,
+    running,
+    supervise,
+    supervise_thread,
+)
 from tests.background.killing import Mistake, kill
 
 
@@ -196,4 +208,29 @@ def test_what_restarts_begins_again_though_what_it_awaits_is_cancelled(monkeypat
         assert endless.cancelled()
 
     monkeypatch.setattr("ottla.background.tasks.BACKOFF_S", 0.0)
+    asyncio.run(story())
+
+
+def test_files_that_do_not_come_cost_their_time_and_a_bounded_number_of_threads() -> None:
+    came = threading.Event()
+
+    async def story() -> None:
+        for _ in range(APART_MAX):
+            with pytest.raises(TimeoutError, match=r"read: not done within 0\.001 s"):
+                await apart(came.wait, seconds=0.001, name="read", serves="a test")
+        with pytest.raises(TimeoutError, match="are being waited for already"):
+            await apart(came.wait, seconds=60, name="read", serves="a test")
+        came.set()
+        async with asyncio.timeout(60):
+            while True:
+                with suppress(TimeoutError):
+                    assert await apart(threading.get_ident, seconds=60, name="read", serves="a test")
+                    break
+                await asyncio.sleep(0)
+        with pytest.raises(Mistake, match="the call's"):
+            await apart(fails, seconds=60, name="read", serves="a test")
+
+    def fails() -> None:
+        raise Mistake("the call's")
+
     asyncio.run(story())

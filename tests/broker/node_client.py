@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import SystemRandom
@@ -35,10 +35,17 @@ def run(test: Callable[[], Coroutine[Any, Any, None]], seconds: float = 100) -> 
     asyncio.run(asyncio.wait_for(test(), seconds))
 
 
-async def start_node(folder: Path, *settings: str, disk: Any = None, clock: Any = None, offload: Any = None) -> Node:
+async def start_node(
+    folder: Path,
+    *settings: str,
+    disk: Any = None,
+    clock: Any = None,
+    offload: Any = None,
+    environment: Mapping[str, str] | None = None,
+) -> Node:
     """Start a node with its data in `folder`, on a free port; `disk`, `clock` and `offload` in place of the machine's."""
     config = BrokerConfig.load(
-        overrides=["listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={folder}", *settings], environment={}
+        overrides=["listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={folder}", *settings], environment=environment or {}
     )
     offload = offload or ThreadsAndProcess()
     node = Node(config, disk or OsDisk(), TcpNetwork(), clock or SystemClock(), SystemRandom(), offload)

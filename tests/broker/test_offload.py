@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -73,6 +74,35 @@ def test_a_worker_that_died_is_replaced() -> None:
             worker = await offload.process(os.getpid)
             os.kill(worker, signal.SIGKILL)
             assert await offload.process(os.getpid) != worker
+        finally:
+            offload.close()
+
+    asyncio.run(test())
+
+
+def die_first(place: str) -> int:
+    """End the worker as the kernel does for want of memory, but not a second time; return its process then."""
+    try:
+        os.close(os.open(place, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return os.getpid()
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def test_all_that_a_dead_worker_held_goes_on_in_one_other(tmp_path: Path) -> None:
+    """The second to hear of it gave up the worker that had been begun for the first, which then ran beside another."""
+
+    async def test() -> None:
+        offload = ThreadsAndProcess()
+        try:
+            calls = [
+                offload.process(die_first, str(tmp_path / "died")),
+                *(offload.process(os.getpid) for _ in range(5)),
+            ]
+            workers = set(await asyncio.gather(*calls))
+            assert len(workers) == 1
+            assert {await offload.process(os.getpid)} == workers
         finally:
             offload.close()
 

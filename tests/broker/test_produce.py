@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -119,6 +120,39 @@ def test_a_topic_that_goes_back_to_its_producers_codecs_takes_what_is_being_reco
             answer = await client.receive(request, 12)
             assert [each.error_code for each in answer.responses[0].partition_responses] == [0, 0]
             other.close()
+
+    run(test)
+
+
+class _KilledProcess(ThreadsAndProcess):
+    """Has a worker process that the system kills under what it works on, as long as it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_killed = True
+
+    async def process(self, call: Callable[..., Any], /, *args: object) -> Any:
+        if self.is_killed:
+            return await super().process(os._exit, 9)
+        return await super().process(call, *args)
+
+
+def test_a_batch_under_which_the_worker_process_is_killed_may_be_sent_again(tmp_path: Path) -> None:
+    """It was answered with UNKNOWN_SERVER_ERROR, after which producers give up, and transactions cannot be committed."""
+
+    async def test() -> None:
+        offload = _KilledProcess()
+        async with running_node(tmp_path, offload=offload) as client:
+            await client.create("t", compression_type="zstd")
+            made = batch(b"a" * 100, producer_id=7, producer_epoch=0, base_sequence=0)
+            for _ in range(2):
+                refused = await client.produce("t", made)
+                assert refused.error_code == ErrorCode.REQUEST_TIMED_OUT
+                assert "nothing was appended" in refused.error_message
+            offload.is_killed = False
+            taken = await client.produce("t", made)
+            assert (taken.error_code, taken.base_offset) == (0, 0)
+            assert await values(client, "t") == [b"a" * 100]
 
     run(test)
 

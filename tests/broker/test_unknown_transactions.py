@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -104,6 +105,36 @@ def test_a_fetch_hears_why_a_log_cannot_be_read_for_its_transactions(tmp_path: P
             answer = await client.fetch("t", 0, isolation_level=1, max_wait_ms=60_000)
             assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
             assert not answer.records
+            assert await committed(client) == [b"kept"] * 4
+
+    run(test)
+
+
+class _Killed(_Noted):
+    """Has worker processes that are killed under what they work on, as often as it is told."""
+
+    deaths = 2
+
+    async def background(self, call: Callable[..., Any], /, *args: object) -> Any:
+        if self.deaths:
+            self.deaths -= 1
+            return await ThreadsAndProcess.background(self, os._exit, 9)
+        return await super().background(call, *args)
+
+
+def test_a_fetch_hears_that_the_process_was_killed_which_looked_for_transactions(tmp_path: Path) -> None:
+    """It waited, and processes were begun one after the other, for as long as they were killed."""
+
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            await fill(client)
+        forget(tmp_path)
+        offload = _Killed()
+        async with running_node(tmp_path, offload=offload) as client:
+            answer = await client.fetch("t", 0, isolation_level=1, max_wait_ms=60_000)
+            assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert not answer.records and offload.deaths == 1
+            offload.deaths = 0
             assert await committed(client) == [b"kept"] * 4
 
     run(test)

@@ -11,6 +11,7 @@ from ottla.base import CorruptionError, ErrorCode, KafkaError, StorageError
 from ottla.log import AbortedTransaction, AppendOrigin, Log, LogConfig, OsDisk, producer_state
 from ottla.log.producer_snapshot import decode_snapshot, encode_snapshot
 from ottla.log.producers import Producers
+from ottla.wire import read_batch_header
 from tests.log.failing_disk import FailingDisk
 from tests.log.records import NOW, batch, marker, records_of
 
@@ -369,3 +370,31 @@ def test_without_room_the_snapshot_of_many_producers_waits_and_the_flush_does_no
     send(log, 2, producer_id=0)
     log.flush()
     assert len(list((tmp_path / "t-0").glob("*.snapshot"))) == 1
+
+
+@pytest.mark.parametrize("frozen_here", [0, 1, 2])
+@pytest.mark.parametrize("frozen_there", [1, 2])
+@pytest.mark.parametrize("then", [0, 1])
+def test_what_was_frozen_stays_as_it_was_whoever_takes_the_producers_over(
+    frozen_here: int, frozen_there: int, then: int
+) -> None:
+    """A snapshot is written of what is frozen, later and by a thread; whose the producers are then, changes nothing."""
+
+    def write(producers: Producers, sequence: int) -> None:
+        append = producers.prepare(7)
+        header = read_batch_header(batch([b"v"], producer=(7, 0, sequence)))
+        append.add(header, sequence, check_epoch=False, check_sequence=False)
+        producers.update(append)
+
+    mine, other = Producers("t-0", 1 << 40), Producers("t-0", 1 << 40)
+    for _ in range(frozen_here):
+        mine.freeze()
+    for at in range(frozen_there):
+        write(other, at)
+        frozen = other.freeze()
+    mine.take(other)
+    for _ in range(then):
+        frozen = mine.freeze()
+    before = encode_snapshot(frozen.items())
+    write(mine, frozen_there)
+    assert encode_snapshot(frozen.items()) == before

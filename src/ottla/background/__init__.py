@@ -9,9 +9,11 @@ maker's. asyncio holds its tasks weakly; these are held until they end. Shell: a
 
 from ottla.background.failures import count_failure, ended_badly, failure_counts, note_failure, why_ended
 from ottla.background.tasks import awaited, end, keep_running, restarting, running, supervise
-from ottla.background.threads import supervise_thread
+from ottla.background.threads import APART_MAX, apart, supervise_thread
 
 __all__ = [
+    "APART_MAX",
+    "apart",
     "awaited",
     "count_failure",
     "end",

@@ -471,9 +471,8 @@ class Node:
         services = self._services
         assert services is not None
         wanted = frozenset(names) - {each.listener.name for each in self._listeners.bound}
-        for listener in self.config.listeners:
-            if listener.name not in wanted:
-                continue
+        await self._encryption.settled()
+        for listener in (each for each in self.config.listeners if each.name in wanted):
             is_controller = listener.name in self.config.controller_listener_names
             side = "controller" if is_controller else "broker"
             router = Router(services, [x for x in services.handlers if side in APIS[x.api_key].listeners], self._limits)

@@ -93,14 +93,16 @@ class _Processes:
 
     async def run(self, call: Callable[..., T], *args: object) -> T:
         """Run a call in one of the processes; where that dies, once more in another."""
+        pool = self._begun()
         try:
-            return await self._run(call, *args)
+            return await self._run(pool, call, *args)
         except BrokenExecutor:
-            self._pool = None
-            return await self._run(call, *args)
+            if self._pool is pool:  # or the others that it failed have begun the next one, which they use
+                self._pool = None
+                pool.shutdown(wait=False)
+            return await self._run(self._begun(), call, *args)
 
-    async def _run(self, call: Callable[..., T], *args: object) -> T:
-        loop = asyncio.get_running_loop()
+    def _begun(self) -> ProcessPoolExecutor:
         if self._pool is None:
             import multiprocessing  # only where a process is started: it costs every start a twentieth of a second
             from concurrent.futures import ProcessPoolExecutor
@@ -111,12 +113,16 @@ class _Processes:
                 initializer=_end_with_the_broker,
                 initargs=(self._niceness,),
             )
+        return self._pool
+
+    async def _run(self, pool: ProcessPoolExecutor, call: Callable[..., T], *args: object) -> T:
+        loop = asyncio.get_running_loop()
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
         self._running += 1
         try:
-            return await loop.run_in_executor(self._pool, call, *args)
+            return await loop.run_in_executor(pool, call, *args)
         finally:
             self._running -= 1
             if not self._running:

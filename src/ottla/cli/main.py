@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from ottla.cli import quiet_start
+
+# isort: split
 import os
 import sys
 from importlib import import_module
@@ -11,6 +14,8 @@ from ottla import __version__
 from ottla.base import UMASK, UMASK_DEFAULT, OttlaError, UnwritableError, parse_umask
 from ottla.cli.build_kind import build_kind, why_pure
 from ottla.cli.kafka_names import SCRIPTS
+
+quiet_start.is_over()
 
 __all__ = ["main"]
 
@@ -106,6 +111,8 @@ EXTRAS = {
 }
 """Which extra brings a package that not every installation has, by the name that it is imported by."""
 
+INTERRUPTED = 130
+"""The exit code after SIGINT, as shells have it."""
 USAGE = "usage: ottla NOUN [options]     (ottla NOUN --help says more)"
 
 
@@ -123,6 +130,8 @@ def main(argv: list[str] | None = None) -> int:
             return 0
         print(f"ottla: standard output: {error.strerror or error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 def chosen(args: list[str]) -> int:
@@ -200,7 +209,7 @@ def run(noun: str, args: list[str]) -> int:
         print(f"ottla {noun}: {error.object[:100]!a} is no text: it has bytes that are not UTF-8", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
 
 
 def keep_private() -> None:

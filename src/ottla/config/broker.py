@@ -139,19 +139,23 @@ class BrokerConfig:
             return replace(self, warnings=(*warnings, f"dynamic broker configuration ignored: {error}"))
         return changed
 
-    def look_up(self, dynamic: Mapping[str, str]) -> dict[str, str]:
+    def look_up(self, dynamic: Mapping[str, str], *, anew: bool = True) -> dict[str, str]:
         """Return dynamic values with what their `${…}` stand for; raises ConfigError for one that is not there.
+
+        Files are read, so the event loop does not call it; without `anew` only for what was not looked up before.
 
         Only a password may stand elsewhere: who sees any other value would read the broker's files by it.
         """
-        elsewhere = found({name: text for name, text in dynamic.items() if is_sensitive(name)}, self.providers)
+        elsewhere = found(
+            {name: text for name, text in dynamic.items() if is_sensitive(name)}, self.providers, anew=anew
+        )
         return {**dynamic, **elsewhere}
 
     def _dynamic(self, values: Mapping[str, str], warnings: list[str]) -> dict[str, str]:
         usable: dict[str, str] = {}
         for name, text in values.items():
             try:
-                usable |= self.look_up({name: text})
+                usable |= self.look_up({name: text}, anew=False)
             except ConfigError as error:
                 warnings.append(f"dynamic broker configuration ignored: {error}")
         return usable

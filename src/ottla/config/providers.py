@@ -17,6 +17,8 @@ __all__ = [
 ]
 
 VALUE_BYTES_MAX = 1 << 20
+KNOWN_MAX = 1000
+"""Values that are remembered."""
 PREFIX = "config.providers."
 _CONFIG = "org.apache.kafka.common.config.provider."
 
@@ -128,14 +130,25 @@ class Providers:
 
     def __init__(self, named: Mapping[str, Provider]) -> None:
         self._named = dict(named)
+        self._known: dict[Placeholder, str | None] = {}
+        """What was looked up last: whoever may not wait for a file takes it from here."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._named
 
-    def lookup(self, placeholder: Placeholder) -> str | None:
-        """Return a placeholder's value; None where its provider is not configured, so that it stays as it is."""
+    def lookup(self, placeholder: Placeholder, *, anew: bool = True) -> str | None:
+        """Return a placeholder's value; None where its provider is not configured, so that it stays as it is.
+
+        Without `anew` it is what was found before, where it was looked up at all.
+        """
+        if not anew and placeholder in self._known:
+            return self._known[placeholder]
         provider = self._named.get(placeholder.provider)
-        return None if provider is None else provider.get(placeholder.path, placeholder.key)
+        found = None if provider is None else provider.get(placeholder.path, placeholder.key)
+        if len(self._known) >= KNOWN_MAX:
+            self._known.clear()
+        self._known[placeholder] = found
+        return found
 
 
 def providers_of(given: Mapping[str, str], environment: Mapping[str, str] | None = None) -> Providers:
@@ -165,10 +178,11 @@ def _provider(kind: str, settings: Mapping[str, str], environment: Mapping[str, 
     return DirectoryProvider(settings) if kind == _KINDS[1] else EnvironmentProvider(settings, environment)
 
 
-def found(values: Mapping[str, str], providers: Providers) -> dict[str, str]:
+def found(values: Mapping[str, str], providers: Providers, *, anew: bool = True) -> dict[str, str]:
     """Return those of the values that hold placeholders of these providers, with what was found in their place.
 
-    Raises ConfigError, which names the key and the placeholder, for what is not there; Kafka starts with the text itself.
+    Files are read, but without `anew` only for what was not looked up before. Raises ConfigError, which names the key and
+    the placeholder, for what is not there; Kafka starts with the text itself.
     """
     looked_up: dict[str, str] = {}
     for key, value in values.items():
@@ -178,14 +192,14 @@ def found(values: Mapping[str, str], providers: Providers) -> dict[str, str]:
             else [each for each in placeholders({key: value}) if each.provider in providers]
         )
         if places:
-            there = {each: _there(key, each, providers) for each in places}
+            there = {each: _there(key, each, providers, anew=anew) for each in places}
             looked_up[key] = str(resolved({key: value}, there.get)[key])
     return looked_up
 
 
-def _there(key: str, placeholder: Placeholder, providers: Providers) -> str:
+def _there(key: str, placeholder: Placeholder, providers: Providers, *, anew: bool) -> str:
     try:
-        value = providers.lookup(placeholder)
+        value = providers.lookup(placeholder, anew=anew)
     except ProviderError as error:
         raise ConfigError(key, str(placeholder), "", f"{key}: {placeholder} cannot be looked up: {error}") from error
     if value is None:

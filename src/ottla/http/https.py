@@ -1,7 +1,7 @@
 """The TLS of HTTP services: a server's context, and that of who asks others of its kind, made of Kafka's `ssl.*`.
 
-Both follow their files: a store that was replaced counts for the next connection. One that is refused, as a listener's of a
-broker would be, leaves the old one in place, which is said once.
+Both follow their files, which a thread looks at: a store that was replaced counts for the next connection. One that is
+refused, as a listener's of a broker would be, leaves the old one in place, which is said once.
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ from __future__ import annotations
 import logging
 import os
 import ssl
+import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
+from ottla.background import supervise_thread
 from ottla.base import KafkaError
 from ottla.security import Tls, TlsSettings
 
@@ -21,6 +24,8 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS_MIN = 1.0
 """How often files are looked at, however many connect."""
+LOOK_HOLDS_SECONDS_MAX = 1.0
+"""How long who connects waits for a look, and the event loop with it: once, where a file system does not answer at all."""
 FileState = tuple[int, int, int] | None
 
 
@@ -49,16 +54,22 @@ class _Following:
         self._read = self._states()
         self._refused: list[FileState] | None = None
         self._tls = Tls(settings, server=server)
+        self._looking: threading.Thread | None = None
 
     def context(self) -> ssl.SSLContext:
         """Return the context as the files are now."""
         now_s = self._now_s()
-        if now_s - self._looked_s >= LOOK_SECONDS_MIN:
+        if now_s - self._looked_s >= LOOK_SECONDS_MIN and (self._looking is None or not self._looking.is_alive()):
             self._looked_s = now_s
-            states = self._states()
-            if states != self._read:
-                self._reload(states)
+            with suppress(RuntimeError):  # no thread can be started now
+                self._looking = supervise_thread(self._look, name="look at stores", serves="HTTPS")
+                self._looking.join(LOOK_HOLDS_SECONDS_MAX)
         return self._tls.context
+
+    def _look(self) -> None:
+        states = self._states()
+        if states != self._read:
+            self._reload(states)
 
     def _reload(self, states: list[FileState]) -> None:
         """Read the stores; what is refused is tried again, for it may be being written."""

@@ -25,11 +25,17 @@ from ottla.base import (
     uuid_text,
 )
 from ottla.log.checkpoints import (
+    CLEAN_SHUTDOWN_FILE,
+    OWN_END_FILE,
+    START_OFFSETS,
     forget_deleted_topics,
+    forget_starts,
     read_deleted_topics,
     read_offsets,
+    read_starts,
     write_deleted_topics,
     write_offsets,
+    write_starts,
 )
 from ottla.log.config import LogConfig
 from ottla.log.disk import Disk, FileLock, join, parent, replace_file
@@ -60,11 +66,10 @@ from ottla.log.types import RecoveryReport
 __all__ = ["FoundLog", "LogDir", "LogDirLockedError", "delete_folder", "is_log_dir", "partition_folders"]
 
 LOCK_FILE = ".lock"
-CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
-START_OFFSETS = "log-start-offset-checkpoint"
 CLEANED_OFFSETS = "cleaner-offset-checkpoint"
+END_MARKS = (OWN_END_FILE, CLEAN_SHUTDOWN_FILE)
 CHECKPOINTS = (RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS, CLEANED_OFFSETS)
 METADATA_TOPIC = "__cluster_metadata"
 """Its log is the quorum's, which opens it itself; it is in no checkpoint."""
@@ -113,7 +118,11 @@ class LogDir:
         self._lock = lock
         self.is_clean, self.broker_epoch = _read_clean_shutdown(disk, path)
         """Whether the last process ended cleanly, and the broker epoch that it had (KIP-966); -1 where it is not known."""
-        self._stored = {name: _offsets(disk, path, name) for name in CHECKPOINTS}
+        starts = read_starts(disk, path)
+        self._starts_are_ours = starts.is_ours
+        self.notes = starts.notes
+        """What the start is to tell of the directory's own files, a line each."""
+        self._stored = {name: _offsets(disk, path, name) for name in CHECKPOINTS} | {START_OFFSETS: starts.offsets}
         """What the files say."""
         self._writing = disk.mutex()
         """Held while a checkpoint is written: on a thread, and on the loop where a partition's name gets another log."""
@@ -156,16 +165,26 @@ class LogDir:
             )
         try:
             opened = cls(disk, path, lock)
-            if disk.exists(join(path, CLEAN_SHUTDOWN_FILE)):
-                disk.unlink(join(path, CLEAN_SHUTDOWN_FILE))
-                disk.fsync_dir(path)  # before any log changes, or a crash would pass for a clean end
+            opened._begin()
             return opened
         except BaseException:
             lock.release()
             raise
 
+    def _begin(self) -> None:
+        """Remove the marks of the last end, before any log changes, or a crash would pass for a clean end."""
+        if not self._starts_are_ours:
+            forget_starts(self.disk, self.path)
+        marks = [path for name in END_MARKS if self.disk.exists(path := join(self.path, name))]
+        for path in marks:
+            self.disk.unlink(path)
+        if marks:
+            self.disk.fsync_dir(self.path)
+
     def format(self, meta: MetaProperties) -> None:
         """Give an unformatted directory its identity."""
+        if not self.disk.exists(join(self.path, START_OFFSETS)):
+            write_starts(self.disk, self.path, {})  # so that no start is believed that nobody told
         write_meta(self.disk, self.path, meta)
         self.meta = meta
 
@@ -348,7 +367,10 @@ class LogDir:
 
     def _write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Replace a checkpoint; `_writing` is held. Raises StorageError, and then the file says what it said, or this."""
-        write_offsets(self.disk, join(self.path, name), offsets)
+        if name == START_OFFSETS:
+            write_starts(self.disk, self.path, offsets)
+        else:
+            write_offsets(self.disk, join(self.path, name), offsets)
         self._stored[name] = {each: Offset(offset) for each, offset in offsets.items()}
 
     def open_future(
@@ -557,7 +579,8 @@ class LogDir:
             if high_watermarks is not None:
                 self.write_high_watermarks(high_watermarks)
             mark = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
-            replace_file(self.disk, join(self.path, CLEAN_SHUTDOWN_FILE), mark.encode())
+            for name in END_MARKS:
+                replace_file(self.disk, join(self.path, name), mark.encode())
         finally:
             self.release()
 

@@ -324,7 +324,8 @@ class Producers:
         self.end_offset = end_offset
 
     def take(self, other: Producers) -> None:
-        """Become what another one is, which is not used any more."""
+        """Become what another one is, which is not used any more; what was frozen of either stays as it was."""
+        self._generation = max(self._generation, other._generation) + 1
         self.entries, self.end_offset = other.entries, other.end_offset
         self._open, self._unreplicated = other._open, other._unreplicated
 

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from ottla.security.kerberos_entry import KerberosEntry
     from ottla.security.key_file import read_file
     from ottla.security.principal_rules import KerberosRules, NoRuleError, SslRules
-    from ottla.security.tls import Tls, certificate_name, pem_stores
+    from ottla.security.tls import Renewal, Tls, certificate_name, pem_stores
     from ottla.security.tls_settings import STORE_KEYS, TlsSettings, openssl_cipher
 
 __all__ = [
@@ -101,6 +101,7 @@ __all__ = [
     "QuotaKind",
     "QuotaTable",
     "QuotaUse",
+    "Renewal",
     "Resource",
     "SampledRate",
     "ScramCredential",
@@ -146,6 +147,7 @@ _LATE = {
     "NoRuleError": "ottla.security.principal_rules",
     "STORE_KEYS": "ottla.security.tls_settings",
     "SslRules": "ottla.security.principal_rules",
+    "Renewal": "ottla.security.tls",
     "Tls": "ottla.security.tls",
     "TlsSettings": "ottla.security.tls_settings",
     "certificate_name": "ottla.security.tls",

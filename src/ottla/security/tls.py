@@ -16,7 +16,7 @@ from ottla.security.key_file import file_of, read_file
 from ottla.security.keystores import KeyEntry, Store, StoreError, need_cryptography, open_pem, open_store
 from ottla.security.tls_settings import TLS_13_CIPHERS, StoreSettings, TlsSettings, openssl_cipher
 
-__all__ = ["PemStores", "Tls", "certificate_name", "handshake", "pem_stores"]
+__all__ = ["PemStores", "Renewal", "Tls", "certificate_name", "handshake", "pem_stores"]
 
 HANDSHAKE_STEPS_MAX = 20
 
@@ -55,6 +55,17 @@ def _certificates(each_der: tuple[bytes, ...]) -> str:
     return b"".join(_pem("CERTIFICATE", each) for each in each_der).decode()
 
 
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """What other settings, or other files, lead to: read and found good, and not in use yet."""
+
+    settings: TlsSettings
+    stores: _Stores = field(repr=False)
+    context: ssl.SSLContext
+    before: _Stores = field(repr=False)
+    """What it was compared with."""
+
+
 class Tls:
     """The one owner of a listener's, or a client's, context. `context` is what the next connection uses."""
 
@@ -83,7 +94,7 @@ class Tls:
 
     def check(self, settings: TlsSettings, *, must_meet_itself: bool = False) -> None:
         """Raise INVALID_REQUEST where `reload` would refuse these settings; changes nothing."""
-        self._renewed(settings, must_meet_itself=must_meet_itself)
+        self.renewal(settings, must_meet_itself=must_meet_itself)
 
     def reload(self, settings: TlsSettings | None = None, *, must_meet_itself: bool = False) -> bool:
         """Read the stores again, or those of new settings; returns whether anything has changed.
@@ -91,28 +102,39 @@ class Tls:
         With `must_meet_itself`, which is for the brokers' own listener, old and new must be able to shake hands. Raises
         INVALID_REQUEST, and leaves everything as it was, where the new stores are refused.
         """
-        settings = settings or self._settings
-        renewed = self._renewed(settings, must_meet_itself=must_meet_itself)
-        if renewed is None:
-            return False
-        self._settings, (self._stores, self.context) = settings, renewed
-        return True
+        return self.take(self.renewal(settings, must_meet_itself=must_meet_itself))
 
-    def _renewed(self, settings: TlsSettings, *, must_meet_itself: bool) -> tuple[_Stores, ssl.SSLContext] | None:
-        """Return what these settings lead to, None where that is what there is."""
+    def renewal(self, settings: TlsSettings | None = None, *, must_meet_itself: bool = False) -> Renewal:
+        """Read the stores of these settings, or the same ones again, as `reload` does, and change nothing.
+
+        May run on a thread. Raises INVALID_REQUEST where they are refused.
+        """
+        settings, before, context = settings or self._settings, self._stores, self.context
         try:
             stores = _opened(settings, self._read)
-            if (stores, settings) == (self._stores, self._settings):
-                return None
-            self._check_change(settings, stores)
-            context = _context(settings, stores, server=self._server)
-            if must_meet_itself:
-                self._check_meeting(settings, stores)
+            if (stores, settings) != (before, self._settings):
+                self._check_change(settings, stores)
+                context = _context(settings, stores, server=self._server)
+                if must_meet_itself:
+                    self._check_meeting(settings, stores)
         except ConfigError as error:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"Validation of dynamic config update of SSLFactory failed: {error}"
             ) from error
-        return stores, context
+        return Renewal(settings, stores, context, before)
+
+    def take(self, renewal: Renewal) -> bool:
+        """Use what was read from the next connection on; returns whether that is anything else.
+
+        Raises INVALID_REQUEST where other stores are in use by now than those that it was compared with.
+        """
+        if renewal.before is not self._stores:
+            text = "the stores have been changed by another request meanwhile: try again"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, text)
+        if renewal.context is self.context:
+            return False
+        self._settings, self._stores, self.context = renewal.settings, renewal.stores, renewal.context
+        return True
 
     def _check_change(self, settings: TlsSettings, stores: _Stores) -> None:
         for what, before, now in (

@@ -159,7 +159,7 @@ async def refused_stores(
     if resource != (ResourceType.BROKER, str(services.node_id)) or context.connected.is_controller:
         return None
     try:
-        services.encryption.check(services.image, own, names=(named := frozenset(names)), applies=applies)
+        await services.encryption.check(services.image, own, names=(named := frozenset(names)), applies=applies)
         await services.logins.check(services.image, own, named)
     except KafkaError as error:
         return error

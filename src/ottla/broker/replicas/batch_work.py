@@ -9,14 +9,18 @@ worked on keeps the worker until it is done, whether anybody waits for it or not
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection
+from concurrent.futures import BrokenExecutor
 from typing import Generic, TypeVar
 
 from ottla.background import awaited
-from ottla.base import Offload
+from ottla.base import ErrorCode, KafkaError, Offload
 from ottla.broker.requests.connected import Connected
 
 __all__ = ["BatchWork"]
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -33,7 +37,11 @@ class BatchWork:
         self._connections: dict[Client, _Shares[int]] = {}
 
     async def run(self, who: Connected, offload: Offload, call: Callable[..., T], /, *args: object) -> T:
-        """Run a call in the worker process when it is this connection's turn; raises what the call does."""
+        """Run a call in the worker process when it is this connection's turn; raises what the call does.
+
+        Raises REQUEST_TIMED_OUT, which clients answer by sending the batch again, where the worker has ended under it, and
+        the next one, too: killed by hand, or by the system for want of memory.
+        """
         loop = asyncio.get_running_loop()
         job = _Job((who.principal, who.client_host), who.client_port, loop.create_future())
         self._waiting.append(job)
@@ -49,7 +57,12 @@ class BatchWork:
         began_s = loop.time()
         work = awaited(offload.process(call, *args))
         work.add_done_callback(lambda done: self._worked(done, job, loop.time() - began_s))
-        return await asyncio.shield(work)
+        try:
+            return await asyncio.shield(work)
+        except BrokenExecutor as error:
+            log.error("The worker process has ended twice under a batch of %s at %s", who.principal, who.client_host)
+            text = "the process that looked into the batch was killed, twice; nothing was appended"
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from error
 
     def _worked(self, done: asyncio.Future[T], job: _Job, spent_s: float) -> None:
         if not done.cancelled():

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import BrokenExecutor
 from typing import Any, Final, TypeVar
 
 from ottla.background import awaited, supervise
@@ -15,6 +16,7 @@ from ottla.base import (
     Millis,
     MissingFileError,
     NodeId,
+    NoSpaceError,
     Offload,
     Offset,
     StorageError,
@@ -510,6 +512,10 @@ class LocalPartition:
                 each.file.path for each in self.log.segments
             ]
             self._unexamined = None if has_gone else error  # whoever asks again has another doubt then
+        except BrokenExecutor:
+            text = f"{self.key}: the process that looked for aborted transactions was killed, twice"
+            log.error("%s; whoever asks again has it tried again", text)
+            self._unexamined = NoSpaceError(text)  # most often for want of memory; the log and its disk are well
         finally:
             self._purgatory.look_again(self.key)
 

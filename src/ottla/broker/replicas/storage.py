@@ -154,6 +154,8 @@ class Storage:
             if log_dir.unclaimed:
                 stray = ", ".join(sorted(map(str, log_dir.unclaimed)))
                 log.warning("%s holds logs of no known topic, which are left as they are: %s", log_dir.path, stray)
+            for note in log_dir.notes:
+                log.warning("%s", note)
             if log_dir.nested:
                 nested = ", ".join(log_dir.nested)
                 log.warning("%s holds other log directories, which are no logs of it: %s", log_dir.path, nested)

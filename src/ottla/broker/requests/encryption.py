@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
 
 from ottla.base import ConfigError, ErrorCode, KafkaError, WireError
+from ottla.broker.requests.store_renewals import StoreRenewals, read_in_time
 from ottla.config import BrokerConfig, Listener, SecurityProtocol
 from ottla.metadata import Delta, Image, ResourceType
-from ottla.security import STORE_KEYS, NoRuleError, SslRules, Tls, TlsSettings, certificate_name
+from ottla.security import STORE_KEYS, NoRuleError, Renewal, SslRules, Tls, TlsSettings, certificate_name
 
 __all__ = ["HTTPS", "Encryption", "ListenerTls", "own_configuration"]
 
@@ -27,6 +31,13 @@ CLIENT_AUTH = "ssl.client.auth"
 RULES = "ssl.principal.mapping.rules"
 
 
+class ListenerRenewal(NamedTuple):
+    """What was read for a listener that is to change."""
+
+    values: Mapping[str, str | None]
+    tls: Renewal
+
+
 class ListenerTls:
     """What protects one listener."""
 
@@ -35,7 +46,8 @@ class ListenerTls:
         self.listener = listener
         self._must_meet_itself = listener.name == config.inter_broker_listener_name
         """True where brokers connect: those with the old stores and those with new ones must understand each other."""
-        self._values = values = _values(listener, config)
+        values = _values(listener, config)
+        self._values: Mapping[str, str | None] = values
         self._rules = SslRules(values.get(RULES) or "DEFAULT")
         self._tls = Tls(TlsSettings.of(values), server=True)
 
@@ -59,17 +71,20 @@ class ListenerTls:
         except (NoRuleError, ConfigError) as error:
             raise WireError(f"the client's certificate stands for nobody: {error}") from error
 
-    def check(self, config: BrokerConfig) -> None:
-        """Raise INVALID_REQUEST where the listener could not become what this configuration says; changes nothing."""
-        self._tls.check(self._changed(config), must_meet_itself=self._must_meet_itself)
+    def renewal(self, config: BrokerConfig) -> ListenerRenewal:
+        """Read what the listener would become by this configuration, or by files that have changed, and change nothing.
 
-    def reload(self, config: BrokerConfig) -> bool:
-        """Take new stores, and those whose files have changed; returns whether anything has. Raises INVALID_REQUEST."""
-        has_changed = self._tls.reload(self._changed(config), must_meet_itself=self._must_meet_itself)
-        self._values = _values(self.listener, config)
+        May run on a thread. Raises INVALID_REQUEST where it could not become that.
+        """
+        found = self._tls.renewal(self._changed(config), must_meet_itself=self._must_meet_itself)
+        return ListenerRenewal(_values(self.listener, config), found)
+
+    def take(self, renewal: ListenerRenewal) -> None:
+        """Use what was read from the next connection on; raises INVALID_REQUEST where it was changed meanwhile."""
+        has_changed = self._tls.take(renewal.tls)
+        self._values = renewal.values
         if has_changed:
             log.info("Listener %s uses new stores from the next connection on", self.listener.name)
-        return has_changed
 
     def is_configured_alike(self, config: BrokerConfig) -> bool:
         """Return whether a configuration says the same of the listener's TLS as the one that it uses."""
@@ -95,6 +110,9 @@ class Encryption:
         """Raises ConfigError, which names the listener, where one cannot be as it is configured."""
         self._config = config
         self._by_name: dict[str, ListenerTls] = {}
+        self._read: dict[str, ListenerRenewal] = {}
+        """What `check` has found good, until the metadata says it."""
+        self._renewals = StoreRenewals(self._renew, serves="listeners with TLS")
         pages = [HTTPS] if any(each.is_secure for each in config.http_listeners) else []
         for listener in (*config.listeners, *pages):
             if listener.protocol in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL):
@@ -111,38 +129,62 @@ class Encryption:
         """Return what protects a listener; None where nothing does."""
         return self._by_name.get(listener.name)
 
-    def check(self, image: Image, own: Mapping[str, str], *, names: frozenset[str], applies: bool) -> None:
+    async def check(self, image: Image, own: Mapping[str, str], *, names: frozenset[str], applies: bool) -> None:
         """Look at a wanted dynamic configuration of this broker, which differs in `names` or asks for them again.
 
         With `applies` what is configured alike is read again, for its files may have changed: no record of the metadata
-        will say so. Raises INVALID_REQUEST where a listener could not become what it says.
+        will say so. Files are read by a thread. Raises INVALID_REQUEST where a listener could not become what it says.
         """
-        try:
-            self._config.look_up(own)
-        except ConfigError as error:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
-        wanted = self._config.with_dynamic(default=image.default_broker_config(), own=own)
+        wanted = await read_in_time(partial(self._wanted, image, own), what="configuration")
         before = image.broker_config(self._config.node_id)
         for each in self._by_name.values():
             named = [name for name in names if name.startswith(each.listener.own_prefix + PREFIX)]
             if named:
-                each.check(wanted)
+                found = await read_in_time(partial(each.renewal, wanted), what=f"listener {each.listener.name}")
                 is_said_already = all(own.get(name) == before.get(name) for name in named)
                 if applies and (is_said_already or each.is_configured_alike(wanted)):
-                    each.reload(wanted)
+                    each.take(found)
+                elif applies:
+                    self._read[each.listener.name] = found
+
+    def _wanted(self, image: Image, own: Mapping[str, str]) -> BrokerConfig:
+        try:
+            self._config.look_up(own)
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+        return self._config.with_dynamic(default=image.default_broker_config(), own=own)
 
     def image_changed(self, old: Image, image: Image, delta: Delta) -> None:
-        """Take in what the cluster's metadata says of this broker's stores; what is refused is said, and leaves the old."""
+        """Take in what the cluster's metadata says of this broker's stores; what is refused is said, and leaves the old.
+
+        What `check` has read counts at once, anything else when it has been read.
+        """
         config = own_configuration(self._config, image, delta)
         if config is None:
             return
+        read, self._read = self._read, {}
+        for name, each in self._by_name.items():
+            found = read.get(name)
+            if found is not None and found.values == _values(each.listener, config):
+                with suppress(KafkaError):  # another change has come first: it is read again
+                    each.take(found)
+        if not all(each.is_configured_alike(config) for each in self._by_name.values()):
+            self._renewals.want(config)
+
+    async def _renew(self, config: BrokerConfig, is_latest: Callable[[], bool]) -> None:
         for each in self._by_name.values():
             if each.is_configured_alike(config):
                 continue
             try:
-                each.reload(config)
+                found = await read_in_time(partial(each.renewal, config), what=f"listener {each.listener.name}")
+                if is_latest():
+                    each.take(found)
             except KafkaError as error:
                 log.error("Listener %s keeps the stores that it has: %s", each.listener.name, error.message)
+
+    async def settled(self) -> None:
+        """Return when what the metadata has said is in use, or was refused."""
+        await self._renewals.settled()
 
 
 def own_configuration(config: BrokerConfig, image: Image, delta: Delta) -> BrokerConfig | None:

@@ -7,10 +7,12 @@ It is a client there, with the keys, the trust and the login that the listener i
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from ottla.base import ConfigError, KafkaError
 from ottla.broker.requests.encryption import own_configuration
+from ottla.broker.requests.store_renewals import StoreRenewals, read_in_time
 from ottla.client import ClientSecurity, SecuredNetwork
 from ottla.config import BROKER_KEYS, BrokerConfig, Listener
 from ottla.metadata import Delta, Image
@@ -34,6 +36,7 @@ class Links:
         """Raises ConfigError where a link cannot be as it is configured; `jaas` are the sections of the JAAS file."""
         self._config = config
         self._secured: list[tuple[Listener, ClientSecurity]] = []
+        self._renewals = StoreRenewals(self._renew, serves="links to other nodes")
         self.to_brokers = self.to_controllers = network
         """What reaches other brokers, and controllers."""
         if config.controller_listener_names:
@@ -75,10 +78,18 @@ class Links:
         config = own_configuration(self._config, image, delta)
         if config is None:
             return
+        if self._secured:
+            self._renewals.want(config)
+
+    async def _renew(self, config: BrokerConfig, is_latest: Callable[[], bool]) -> None:
         for listener, security in self._secured:
             if security.tls is None:
                 continue
+            values = dict(config.listener_values(listener, PREFIX))
             try:
-                security.tls.reload(TlsSettings.of(dict(config.listener_values(listener, PREFIX))))
+                read = partial(security.tls.renewal, TlsSettings.of(values))
+                found = await read_in_time(read, what=f"links by listener {listener.name}")
+                if is_latest():
+                    security.tls.take(found)
             except (ConfigError, KafkaError) as error:
                 log.error("The links by listener %s keep the stores that they have: %s", listener.name, error)

@@ -12,10 +12,11 @@ from ottla.base import Clock, ConfigError, ErrorCode, KafkaError, Offload, Rng
 from ottla.broker.requests.authentication_counts import AuthenticationCounts
 from ottla.broker.requests.connection import Connection, RequestSink
 from ottla.broker.requests.encryption import own_configuration
+from ottla.broker.requests.store_renewals import read_in_time
 from ottla.broker.sasl.bearer_tokens import BearerTokens
 from ottla.broker.sasl.client_login import LoginDoor
 from ottla.broker.sasl.handshakes import HandshakeDoor
-from ottla.broker.sasl.mechanisms import ListenerMechanisms, check_prefixes, mechanisms_of
+from ottla.broker.sasl.mechanisms import ListenerMechanisms, check_prefixes, jaas_file, mechanisms_of
 from ottla.broker.sasl.pending_logins import PendingLogins
 from ottla.broker.sasl.tickets import Tickets
 from ottla.broker.sasl.tokens import Tokens
@@ -58,7 +59,8 @@ class Logins:
         `versions_answered` says of an ApiVersions request whether it is answered without an error.
         """
         self._config = config
-        self._by_name = dict(mechanisms_of(config))
+        self._jaas = jaas_file(config.system_properties)
+        self._by_name = dict(mechanisms_of(config, self._jaas))
         self._doors: dict[str, LoginDoor] = {}
         self._handshakes: dict[str, HandshakeDoor] = {}
         self._image = image
@@ -144,7 +146,7 @@ class Logins:
                 check_prefixes(wanted, own)
                 config = self._config.with_dynamic(default=image.default_broker_config(), own=own)
                 for tickets in self._tickets_of(self._changed(config)).values():
-                    await self._offload.thread(tickets.check)
+                    await read_in_time(tickets.check, what="logins by Kerberos")
             except ConfigError as error:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
 
@@ -166,7 +168,7 @@ class Logins:
 
     def _changed(self, config: BrokerConfig) -> Mapping[str, ListenerMechanisms]:
         """Return what the listeners would be configured with; raises ConfigError."""
-        found = mechanisms_of(config)
+        found = mechanisms_of(config, self._jaas)
         for name, mechanisms in found.items():
             if "OAUTHBEARER" in mechanisms.names and name not in self._bearers:
                 text = "an issuer's keys are read when the broker starts: it has to be started again"

@@ -128,10 +128,15 @@ def jaas_file(system_properties: Mapping[str, str]) -> Mapping[str, Sequence[Jaa
     return parse_jaas_file(text)
 
 
-def mechanisms_of(config: BrokerConfig) -> Mapping[str, ListenerMechanisms]:
-    """Return what each SASL listener is configured with, by its name; raises ConfigError, which names the listener."""
+def mechanisms_of(
+    config: BrokerConfig, jaas: Mapping[str, Sequence[JaasEntry]] | None = None
+) -> Mapping[str, ListenerMechanisms]:
+    """Return what each SASL listener is configured with, by its name; raises ConfigError, which names the listener.
+
+    `jaas` are the sections of the JAAS file, which a broker reads once, at its start, as Java does; without them it is read.
+    """
     found = {}
-    jaas = jaas_file(config.system_properties)
+    jaas = jaas_file(config.system_properties) if jaas is None else jaas
     for listener in config.listeners:
         if listener.protocol.logs_in:
             try:
