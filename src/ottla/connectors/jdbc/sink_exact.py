@@ -36,7 +36,8 @@ def exact_check(schema: Schema, type_: TypeEngine[Any], dialect: str) -> Check |
     is_float = schema.type in (SchemaType.FLOAT32, SchemaType.FLOAT64)
     is_text = schema.type is SchemaType.STRING
     if is_text and isinstance(type_, sa.String):
-        return None if type_.length is None or dialect == "sqlite" else _text(type_.length)
+        is_list = isinstance(type_, mysql.SET)  # whose length is that of one symbol
+        return None if type_.length is None or dialect == "sqlite" or is_list else _text(type_.length)
     read_as_number = is_text and dialect in ("mysql", "mariadb")
     if not (is_decimal or is_float or read_as_number or schema.type in _INTEGERS):
         return None

@@ -16,6 +16,7 @@ from sqlalchemy.types import TypeEngine
 from ottla.connect import ConnectError, DataError, Schema, SchemaType, Struct, data
 from ottla.connectors.jdbc.far_values import far_bound
 from ottla.connectors.jdbc.sink_exact import exact_check
+from ottla.connectors.jdbc.sink_times import guess_check
 
 __all__ = ["Binders", "column_type", "default_clause"]
 
@@ -29,6 +30,8 @@ _MYSQL_DIGITS_MAX = 65
 _MYSQL_KEY_LENGTH = 191
 _MYSQL_SECOND_DIGITS = 6
 """Of its times, which have none unless told; and its `TIMESTAMP` holds no year but 1970 to 2038."""
+
+_UTC_NAMES = ("UTC", "Etc/UTC", "Z", "GMT")
 
 Bind = Callable[[Any], Any] | None
 
@@ -112,10 +115,15 @@ class Binders:
         """Return how a field's values become a column's, None where they are the same."""
         type_ = getattr(type_, "data_type", type_)  # what a domain is made of
         bind = self._plain(name, schema, type_)
-        check = None if type_ is None or name in self.number_times else exact_check(schema, type_, self.dialect)
-        if check is None or bind is None:
-            return check or bind
-        return self._then(check, bind)
+        if type_ is None or name in self.number_times:
+            return bind
+        utc = str(self.zone) in _UTC_NAMES
+        for check in (
+            exact_check(schema, type_, self.dialect),
+            guess_check(schema, type_, self.dialect, utc=utc),
+        ):
+            bind = check if bind is None else bind if check is None else self._then(check, bind)
+        return bind
 
     def _plain(self, name: str, schema: Schema, type_: TypeEngine[Any] | None) -> Bind:
         if name in self.number_times:
