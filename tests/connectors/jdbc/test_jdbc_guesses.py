@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import time
+from datetime import UTC, datetime, time
 from decimal import Decimal
 from typing import Any
 
@@ -125,3 +125,36 @@ def test_numbers_that_are_said_to_be_times_are_times(mariadb: TestDatabase) -> N
     more = {"timestamp.fields.list": "v", "timestamp.precision.mode": "microseconds"}
     found, said = kept(mariadb, "DATETIME", [(data.INT64, 1_000_000)], **more)
     assert (found, said) == (["1970-01-01 00:00:01"], [])
+
+
+NUMBERS = SchemaBuilder.array(data.FLOAT64).build()
+
+
+@pytest.mark.parametrize(
+    ("type_", "values"),
+    [
+        ("NUMERIC(5,2)", texts("1.999", "0.001")),
+        ("MONEY", [*texts("1.005"), (data.decimal_schema(3), Decimal("1.005"))]),
+        ("OID", [(data.INT64, -1), (data.INT64, 1 << 32)]),
+        ("NUMERIC(5,2)[]", [(NUMBERS, [1.0, 1.999])]),
+        ("SMALLINT[]", [(NUMBERS, [1.5])]),
+        ("DATE[]", [(SchemaBuilder.array(data.STRING).build(), ["today"])]),
+    ],
+)
+def test_what_postgresql_would_round_is_refused_as_a_text_and_in_a_list_too(
+    postgres: TestDatabase, type_: str, values: list[tuple[Any, Any]]
+) -> None:
+    found, said = kept(postgres, type_, values)
+    assert found == [] and len(said) == len(values)
+
+
+def test_elements_of_lists_are_bound_as_values_of_their_own(postgres: TestDatabase) -> None:
+    moments = SchemaBuilder.array(SchemaBuilder.int64().name(data.TIMESTAMP_SCHEMA.name).version(1).optional().build())
+    at = datetime(2024, 7, 1, 10, 0, tzinfo=UTC)
+    found, said = kept(postgres, "TIMESTAMP[]", [(moments.build(), [at, None])], **{"db.timezone": "Europe/Vienna"})
+    assert (found, said) == (['{"2024-07-01 12:00:00",NULL}'], [])
+
+
+def test_bits_are_no_letters_and_have_no_fraction(mariadb: TestDatabase) -> None:
+    found, said = kept(mariadb, "BIT(8)", [*texts("1"), (data.FLOAT64, 1.5), (data.INT64, 65), (data.BYTES, b"B")])
+    assert (found, len(said)) == (["A", "B"], 2)

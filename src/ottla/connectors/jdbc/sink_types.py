@@ -114,6 +114,9 @@ class Binders:
     def of(self, name: str, schema: Schema, type_: TypeEngine[Any] | None) -> Bind:
         """Return how a field's values become a column's, None where they are the same."""
         type_ = getattr(type_, "data_type", type_)  # what a domain is made of
+        if schema.type is SchemaType.ARRAY and schema.value_schema is not None and isinstance(type_, sa.ARRAY):
+            inner = schema.value_schema
+            return _each(self.of(name, inner, type_ if inner.type is SchemaType.ARRAY else type_.item_type))
         bind = self._plain(name, schema, type_)
         if type_ is None or name in self.number_times:
             return bind
@@ -227,6 +230,13 @@ def _decimal(schema: Schema, *, as_text: bool, doubles: bool) -> Callable[[Any],
         return str(value) if as_text else value
 
     return bound
+
+
+def _each(bind: Bind) -> Bind:
+    """Return how a list's elements are bound, each as a value of its own."""
+    if bind is None:
+        return None
+    return lambda value: [None if each is None else bind(each) for each in value]
 
 
 def _aware(value: datetime) -> datetime:
