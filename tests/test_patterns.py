@@ -18,6 +18,7 @@ OWN = {
     "config/secrets.py": "our own words, with bounds",
     "connect/data/date_format.py": "digits, as many as a date's field has",
     "connectors/cdc/mysql/ddl_words.py": "a quotation mark of SQL's",
+    "connectors/jdbc/sink_times.py": "our own parts of days and times of day",
     "connectors/postgres_text.py": "our own parts of a time",
     "connectors/storage/names.py": "a topic and a delimiter, both escaped",
     "console/records/fixes.py": "a mark of our own making",

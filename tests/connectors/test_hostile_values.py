@@ -55,7 +55,7 @@ def test_a_file_has_each_value_as_it_was_or_its_record_is_refused_before_it_coun
                 cls({}).convert("t", schema, record)
             continue
         file = written(cls({}), schema, record)
-        if label in FAR:  # times of Java's that Python has not are there for others
+        if label in FAR - {"time: 24:00"}:  # times of Java's that Python has not are there for others
             with pytest.raises(DataError, match=f"A value of this {name} file cannot be read"):
                 list(read(io.BytesIO(file))[1])
             continue
@@ -142,7 +142,7 @@ def test_fields_with_odd_names_keep_them_or_are_refused(name: str) -> None:
 
 def test_names_that_avro_would_make_one_are_refused() -> None:
     schema = SchemaBuilder.struct().field("a-b", data.STRING).field("a.b", data.STRING).build()
-    with pytest.raises(DataError, match=r"a-b and a\.b"):
+    with pytest.raises(DataError, match=r"same name in Avro: a-b, a\.b"):
         AvroFormat({"scrub.invalid.names": True}).convert("t", schema, Struct(schema, {"a-b": "1", "a.b": "2"}))
 
 

@@ -169,6 +169,11 @@ def test_schedules_by_chance_hold() -> None:
     assert not said
 
 
+def test_what_comes_again_once_a_partition_has_a_leader_is_missed_by_no_group() -> None:
+    """A task was killed, began again, and the leader went away before it had told all once more."""
+    assert checked(Case(823877215771))[0] is None
+
+
 def test_each_request_may_fail_in_each_way() -> None:
     said = {str(case): found for case in swept(4) if (found := checked(case)[0]) is not None}
     assert not said

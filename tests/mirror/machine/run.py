@@ -311,6 +311,8 @@ class Run:
             if len(log) > before.get(place, 0) and to != end + 1:
                 raise WrongError(f"{place}: a group that has read all goes on at {to} of {end + 1}")
             there = {each: at for each, at in where.items() if now and each[0] == now.life and each[1] >= now.start}
+            # behind the last that came others come again, as after a kill, once the partition has a leader
+            there = {each: at for each, at in there.items() if each <= self.judge.last.get(place, (-1, -1))}
             for each in there:
                 self._refuse_beyond(place, each, store.translate(place, each[1]), there)
 

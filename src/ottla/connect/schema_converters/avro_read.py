@@ -68,22 +68,23 @@ class AvroReading:
         """Return the Connect schema and what reads values; raises DataError for what Connect has not."""
         if isinstance(node, list):
             return self._union(node, default=default, optional=optional, doc=doc)
+        is_again = isinstance(node, str) and node in self._named
         if isinstance(node, str):
             node = self._named.get(node, {"type": node})
         if isinstance(node["type"], dict | list):
             return self.of(node["type"], default=default, optional=optional, doc=doc)
         builder, read = self._builder(node)
-        self._describe(builder, node, doc)
+        self._describe(builder, node, doc, is_again=is_again)
         if optional:
             builder.optional()
         if default is not None and node["type"] not in (
             "record",
             "error",
         ):  # a struct has its own schema, default and all
-            builder.default(read(_from_json(node, default)))
+            builder.default(read(self._decoded(node, default)))
         return builder.build(), lambda value: None if value is None else read(value)
 
-    def _describe(self, builder: SchemaBuilder, node: dict[str, Any], doc: str | None) -> None:
+    def _describe(self, builder: SchemaBuilder, node: dict[str, Any], doc: str | None, *, is_again: bool) -> None:
         said = node if self._meta else {}
         name = said.get("connect.name")
         own = node.get("name") if node["type"] in ("record", "error", "fixed") else None
@@ -98,7 +99,10 @@ class AvroReading:
         if name in (DECIMAL, *(each for each, _ in _MOMENTS.values())):
             version = version or 1
         builder.name(name or own).version(version)
-        builder.doc(said.get("connect.doc") or node.get("doc") or doc)
+        of_type = said.get("connect.doc") or node.get("doc")
+        builder.doc(
+            doc or of_type if is_again else of_type or doc
+        )  # where it is used again, the type has the first one's
         builder.parameters({key: str(value) for key, value in (said.get("connect.parameters") or {}).items()})
 
     def _builder(self, node: dict[str, Any]) -> tuple[SchemaBuilder, Read]:
@@ -217,16 +221,43 @@ class AvroReading:
             builder.optional()
         made = builder.build()
 
-        def struct(value: Any) -> Struct | None:
-            if value is None:
-                return None
+        def union(value: Any, schema: Schema) -> Struct:
             name = _branch(value, readers)
             field, read = readers[name]
-            found = Struct(made)
+            found = Struct(schema)
             found.put(field, read(_untold(value)))
             return found
 
-        return made, struct
+        if default is not None:
+            made = builder.default(union(self._decoded(branches, default), made)).build()
+        return made, lambda value: None if value is None else union(value, made)
+
+    def _decoded(self, node: Any, value: Any) -> Any:
+        """Return a default, of a schema's JSON, as it would have been decoded."""
+        if isinstance(node, list):  # a default is of the first branch
+            found = None if node[0] == "null" else self._decoded(node[0], value)
+            name = self._name_of(node[0])
+            return (name, found) if name in self._named else found
+        if isinstance(node, str):
+            node = self._named.get(node, {"type": node})
+        match node["type"]:
+            case dict() | list() as inner:
+                return self._decoded(inner, value)
+            case "bytes" | "fixed":
+                return value.encode("latin-1")
+            case "float" | "double":
+                return float(value)
+            case "array":
+                return [self._decoded(node["items"], each) for each in value]
+            case "map":
+                return {key: self._decoded(node["values"], each) for key, each in value.items()}
+            case "record" | "error":
+                fields = {
+                    each["name"]: (each["type"], value.get(each["name"], each.get("default")))
+                    for each in node["fields"]
+                }
+                return {name: self._decoded(type_, each) for name, (type_, each) in fields.items()}
+        return value
 
     def _name_of(self, node: Any) -> str:
         if isinstance(node, str):
@@ -263,10 +294,3 @@ def _branch(value: Any, known: dict[str, Any]) -> str:
     if name is None:
         raise DataError(f"A union's value is of none of its types: {', '.join(known)}")
     return name
-
-
-def _from_json(node: dict[str, Any], value: Any) -> Any:
-    """Return a default of a schema's JSON as it would have been decoded."""
-    if node["type"] in ("bytes", "fixed") and isinstance(value, str):
-        return value.encode("latin-1")
-    return value

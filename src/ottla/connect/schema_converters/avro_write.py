@@ -8,6 +8,7 @@ from typing import Any
 
 from ottla.connect.data import MS_PER_DAY, SchemaBuilder, bytes_of_decimal, epoch_ms
 from ottla.connect.data.schema import Field, Schema, SchemaType
+from ottla.connect.data.struct import Struct
 from ottla.connect.errors import DataError
 from ottla.connect.schema_converters import sum_types
 from ottla.connect.schema_converters.avro_words import (
@@ -34,8 +35,11 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class AvroWriting:
     """Makes one Avro schema, since a name is defined once in it."""
 
-    def __init__(self, *, meta: bool = True, scrub: bool = False) -> None:
-        self._meta, self._scrub = meta, scrub
+    def __init__(self, *, meta: bool = True, scrub: bool = False, in_files: bool = False) -> None:
+        """`in_files` is for those who have no registry's schema to keep to: records' names are scrubbed at all times, and
+        decimals of more digits than the schema says, which readers of files refuse, are data errors.
+        """
+        self._meta, self._scrub, self._in_files = meta, scrub, in_files
         self._defined: dict[str, tuple[Any, ...]] = {}
         self._unnamed = 0
 
@@ -51,9 +55,15 @@ class AvroWriting:
                 value = default
             return None if value is None else write(value)
 
-        if schema.optional:
-            node = [node, "null"] if default is not None else ["null", node]
-        return node, converted
+        if not schema.optional:
+            return node, converted
+        branch = _branch_name(node)
+
+        def named(value: Any) -> Any:  # with its branch's name, which nobody has to find by the value then
+            found = converted(value)
+            return None if found is None else (branch, found)
+
+        return ([node, "null"] if default is not None else ["null", node]), named
 
     def _inner(self, schema: Schema) -> tuple[Any, Write]:
         match schema.type:
@@ -80,7 +90,20 @@ class AvroWriting:
         if schema.type in (SchemaType.INT8, SchemaType.INT16):
             made["connect.type"] = schema.type.value
         made = self._with_meta(schema, made)
-        return (made["type"] if len(made) == 1 else made), _writer(schema)
+        return (made["type"] if len(made) == 1 else made), self._writer(schema)
+
+    def _writer(self, schema: Schema) -> Write:
+        write = _writer(schema)
+        if schema.name != DECIMAL or not self._in_files:
+            return write
+        digits = self._decimal(schema)["precision"]
+
+        def bounded(value: Any) -> Any:
+            if value.is_finite() and len(value.as_tuple().digits) > digits:
+                raise DataError(f"A decimal of more than {digits} digits cannot be written as Avro")
+            return write(value)
+
+        return bounded
 
     def _decimal(self, schema: Schema) -> dict[str, Any]:
         try:
@@ -108,12 +131,17 @@ class AvroWriting:
             return made, lambda entries: {each: of_value(entries[each]) for each in entries}
         entry = SchemaBuilder.struct().field("key", key).field("value", value).build()
         name = schema.name or self._numbered(MAP_ENTRY)
-        record, _ = self._record(entry, name)
+        record, write = self._record(entry, name)
         if name != MAP_ENTRY and isinstance(record, dict):
             record[INTERNAL_TYPE] = "MapEntry"
-        of_key, of_value = AvroWriting(scrub=True).of(key)[1], AvroWriting(scrub=True).of(value)[1]
         made = self._with_meta(schema, {"type": "array", "items": record})
-        return made, lambda entries: [{"key": of_key(each), "value": of_value(entries[each])} for each in entries]
+
+        def pair(each: Any, value: Any) -> Any:
+            found = Struct(entry)
+            found.values = [each, value]
+            return write(found)
+
+        return made, lambda entries: [pair(each, entries[each]) for each in entries]
 
     def _numbered(self, name: str) -> str:
         count = sum(each.startswith(name) for each in self._defined)
@@ -128,7 +156,10 @@ class AvroWriting:
         pairs = [self._field(each) for each in schema.fields]
         names = [made["name"] for made, _ in pairs]
         if len(set(names)) < len(names):
-            raise DataError(f"Two fields of {name} would have the same name in Avro: {', '.join(names)}")
+            named = ", ".join(
+                each.name for each, made in zip(schema.fields, names, strict=True) if names.count(made) > 1
+            )
+            raise DataError(f"Two fields of {name} would have the same name in Avro: {named}")
         writers = [(made["name"], each.index, write) for (made, write), each in zip(pairs, schema.fields, strict=True)]
         node: Any = name
         if known is None:
@@ -156,15 +187,15 @@ class AvroWriting:
     def _full_name(self, name: str) -> str:
         if all(_NAME.fullmatch(each) for each in name.split(".")):
             return name
-        if self._scrub:
-            return ".".join(map(_scrubbed, name.split(".")))
+        if self._scrub or self._in_files:
+            return ".".join(_scrubbed(each) or "_" for each in name.split("."))
         raise DataError(f"Avro does not allow the name {name}; scrub.invalid.names=true replaces such signs")
 
     def _field_name(self, name: str) -> str:
         if _NAME.fullmatch(name):
             return name
         if self._scrub:
-            return _scrubbed(name)
+            return _scrubbed(name) or "_"
         raise DataError(f"Avro does not allow the field name {name}; scrub.invalid.names=true replaces such signs")
 
     def _enum(self, schema: Schema) -> Any:
@@ -172,15 +203,24 @@ class AvroWriting:
         symbols = sum_types.symbols_of(schema, ENUM, sum_types.ENUM)
         if not symbols:
             raise DataError(f"The enum {name} has no symbols")
-        if self._defined.setdefault(name, (ENUM, *symbols)) != (ENUM, *symbols):
-            raise DataError(f"Two enums of different symbols have the name {name}, which Avro does not allow")
+        if not self._is_new(name, (ENUM, *symbols)):
+            return name
         return self._with_meta(schema, {"type": "enum", "name": name, "symbols": symbols})
+
+    def _is_new(self, name: str, content: tuple[Any, ...]) -> bool:
+        """Return whether a name is to be defined: once, and told by itself from then on; raises DataError for another."""
+        known = self._defined.setdefault(name, content)
+        if known is not content and known != content:
+            raise DataError(f"Two different types have the name {name}, which Avro does not allow")
+        return known is content
 
     def _fixed(self, schema: Schema) -> tuple[Any, Write]:
         made = self._decimal(schema) | {"logicalType": "decimal"} if schema.name == DECIMAL else {}
-        name = self._full_name(schema.name or "")
-        size = int(schema.parameter(FIXED_SIZE) or 0)
-        write = _writer(schema)
+        name, size = self._full_name(schema.name or ""), self._size(schema)
+        content = (FIXED_SIZE, size, *made.items())
+        if schema.name == DECIMAL and self._defined.get(name, content) != content:  # its own name is not known
+            name = f"{name}_{size}_{made['precision']}_{made['scale']}".replace("-", "_")
+        write = self._writer(schema)
 
         def padded(value: Any) -> bytes:
             data: bytes = write(value)
@@ -190,16 +230,27 @@ class AvroWriting:
                 raise DataError(f"A value of {name} has {len(data)} bytes, not {size}")
             return data
 
+        if not self._is_new(name, content):
+            return name, padded
         return self._with_meta(schema, {"type": "fixed", "name": name, "size": size} | made), padded
+
+    @staticmethod
+    def _size(schema: Schema) -> int:
+        text = schema.parameter(FIXED_SIZE) or ""
+        if not (text.isascii() and text.isdecimal()):
+            raise DataError(f"The size of {schema.name} is no number: {text}")
+        return int(text)
 
     def _union(self, schema: Schema) -> tuple[Any, Write]:
         """Return a union of a struct's fields; a value names its branch, as fastavro takes it."""
         branches: list[tuple[int, str, Write]] = []
-        nodes: list[Any] = ["null"] if schema.optional else []
-        for each in schema.fields:
+        nodes: list[Any] = []
+        for each in _branches(schema):
             node, write = self.of(each.schema.with_optional(False))
             nodes.append(node)
             branches.append((each.index, _branch_name(node), write))
+        if schema.optional:
+            nodes.insert(0 if schema.default is None else 1, "null")
 
         def write_set(value: Any) -> Any:
             if value is None:
@@ -210,6 +261,14 @@ class AvroWriting:
             raise DataError("No field of a union's struct is set")
 
         return nodes, write_set
+
+
+def _branches(schema: Schema) -> list[Field]:
+    """Return a union's fields; that of its default is first, as Avro has it."""
+    found = list(schema.fields)
+    if schema.default is not None:
+        found.sort(key=lambda each: schema.default.values[each.index] is None)
+    return found
 
 
 def _branch_name(node: Any) -> str:

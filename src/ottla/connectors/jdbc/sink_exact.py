@@ -11,7 +11,7 @@ from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import mysql
+from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.types import TypeEngine
 
 from ottla.base import decimal_of_text
@@ -36,8 +36,11 @@ def exact_check(schema: Schema, type_: TypeEngine[Any], dialect: str) -> Check |
     is_float = schema.type in (SchemaType.FLOAT32, SchemaType.FLOAT64)
     is_text = schema.type is SchemaType.STRING
     if is_text and isinstance(type_, sa.String):
-        return None if type_.length is None or dialect == "sqlite" else _text(type_.length)
-    read_as_number = is_text and dialect in ("mysql", "mariadb")
+        is_list = isinstance(type_, mysql.SET)  # whose length is that of one symbol
+        return None if type_.length is None or dialect == "sqlite" or is_list else _text(type_.length)
+    read_as_number = is_text and dialect in ("mysql", "mariadb", "postgresql")
+    if read_as_number and isinstance(type_, mysql.BIT):
+        return _no_bits
     if not (is_decimal or is_float or read_as_number or schema.type in _INTEGERS):
         return None
     match type_:
@@ -47,8 +50,12 @@ def exact_check(schema: Schema, type_: TypeEngine[Any], dialect: str) -> Check |
             return _no_boolean  # it refuses short ones itself, and takes every longer one for true
         case sa.Float():
             return _float(schema, type_, dialect, as_text=read_as_number)
-        case sa.Integer() if dialect != "sqlite" and schema.type not in _INTEGERS:
+        case sa.Integer() | mysql.BIT() if dialect != "sqlite" and schema.type not in _INTEGERS:
             return _scaled(0, type_)
+        case postgresql.MONEY():
+            return _scaled(2, type_)
+        case postgresql.OID():
+            return _unsigned
         case sa.Numeric() if dialect != "sqlite":
             return _numeric(schema, type_, is_decimal=is_decimal)
     return None
@@ -124,6 +131,16 @@ def _short(value: Any) -> Any:
     if not -(1 << 15) <= value < 1 << 15:
         raise DataError("A number of more than 16 bits is too large for its column")
     return value
+
+
+def _unsigned(value: Any) -> Any:
+    if not 0 <= _number_of(value) < 1 << 32:
+        raise DataError("A column of type OID has whole numbers from 0 to 4294967295")
+    return value
+
+
+def _no_bits(value: Any) -> Any:
+    raise DataError("A text is no bits, and its column would take its letters for them")
 
 
 def _no_boolean(value: Any) -> Any:

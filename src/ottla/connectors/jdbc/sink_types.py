@@ -16,6 +16,7 @@ from sqlalchemy.types import TypeEngine
 from ottla.connect import ConnectError, DataError, Schema, SchemaType, Struct, data
 from ottla.connectors.jdbc.far_values import far_bound
 from ottla.connectors.jdbc.sink_exact import exact_check
+from ottla.connectors.jdbc.sink_times import guess_check
 
 __all__ = ["Binders", "column_type", "default_clause"]
 
@@ -29,6 +30,8 @@ _MYSQL_DIGITS_MAX = 65
 _MYSQL_KEY_LENGTH = 191
 _MYSQL_SECOND_DIGITS = 6
 """Of its times, which have none unless told; and its `TIMESTAMP` holds no year but 1970 to 2038."""
+
+_UTC_NAMES = ("UTC", "Etc/UTC", "Z", "GMT")
 
 Bind = Callable[[Any], Any] | None
 
@@ -111,11 +114,19 @@ class Binders:
     def of(self, name: str, schema: Schema, type_: TypeEngine[Any] | None) -> Bind:
         """Return how a field's values become a column's, None where they are the same."""
         type_ = getattr(type_, "data_type", type_)  # what a domain is made of
+        if schema.type is SchemaType.ARRAY and schema.value_schema is not None and isinstance(type_, sa.ARRAY):
+            inner = schema.value_schema
+            return _each(self.of(name, inner, type_ if inner.type is SchemaType.ARRAY else type_.item_type))
         bind = self._plain(name, schema, type_)
-        check = None if type_ is None or name in self.number_times else exact_check(schema, type_, self.dialect)
-        if check is None or bind is None:
-            return check or bind
-        return self._then(check, bind)
+        if type_ is None or name in self.number_times:
+            return bind
+        utc = str(self.zone) in _UTC_NAMES
+        for check in (
+            exact_check(schema, type_, self.dialect),
+            guess_check(schema, type_, self.dialect, utc=utc),
+        ):
+            bind = check if bind is None else bind if check is None else self._then(check, bind)
+        return bind
 
     def _plain(self, name: str, schema: Schema, type_: TypeEngine[Any] | None) -> Bind:
         if name in self.number_times:
@@ -219,6 +230,13 @@ def _decimal(schema: Schema, *, as_text: bool, doubles: bool) -> Callable[[Any],
         return str(value) if as_text else value
 
     return bound
+
+
+def _each(bind: Bind) -> Bind:
+    """Return how a list's elements are bound, each as a value of its own."""
+    if bind is None:
+        return None
+    return lambda value: [None if each is None else bind(each) for each in value]
 
 
 def _aware(value: datetime) -> datetime:

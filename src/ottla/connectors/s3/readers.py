@@ -52,7 +52,7 @@ def values_of(
     """Yield the values of a file of a format from a place on, each with its schema; raises DataError for another format."""
     name = format_name(form)
     if name in ("Avro", "Parquet"):
-        schema, values = read_avro(file) if name == "Avro" else read_parquet(file)
+        schema, values = read_avro(file, settings) if name == "Avro" else read_parquet(file)
         for value in islice(values, begin, None):
             yield schema, value
     elif name == "Json":

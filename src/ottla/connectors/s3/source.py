@@ -120,6 +120,20 @@ _KEYS = (
     Key("tombstone.encoded.partition", ConfigType.STRING, "tombstone", LOW, "The directory of keys without a value."),
     Key("format.bytearray.separator", ConfigType.STRING, None, LOW, "What stands behind each record of bytes or text."),
     Key(
+        "connect.meta.data",
+        ConfigType.BOOLEAN,
+        True,
+        LOW,
+        "Whether what Avro schemas say of Connect's (names, versions, parameters) is taken up.",
+    ),
+    Key(
+        "enhanced.avro.schema.support",
+        ConfigType.BOOLEAN,
+        False,
+        LOW,
+        "Whether the fields of a union's struct have their types' full names.",
+    ),
+    Key(
         "behavior.on.error",
         ConfigType.STRING,
         "fail",

@@ -7,7 +7,8 @@ be written, before the record counts; what it has returned can always be added t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.base import ConfigError
@@ -24,8 +25,10 @@ __all__ = [
     "JsonFormat",
     "Output",
     "checked_format",
+    "checked_text",
     "format_name",
     "needs_extra",
+    "read_safely",
 ]
 
 FORMATS = ("Json", "Avro", "Parquet", "ByteArray", "String")
@@ -90,6 +93,27 @@ def needs_extra(library: str, what: str) -> ConnectError:
     )
 
 
+def checked_text(value: str) -> str:
+    """Return a text that can be written; raises DataError for one that is no UTF-8."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise DataError("The text has half of a surrogate pair and is no UTF-8") from error
+    return value
+
+
+def read_safely(values: Iterator[Any], form: str) -> Iterator[Any]:
+    """Yield what is read of a file; raises DataError for bytes that are none, and for times that Python has not."""
+    while True:
+        try:
+            value = next(values)
+        except StopIteration:
+            return
+        except (ValueError, OverflowError, EOFError, IndexError, OSError, zlib.error, DataError) as error:
+            raise DataError(f"A value of this {form} file cannot be read: {error}") from error
+        yield value
+
+
 class _Lines:
     """A file of pieces that end as they are."""
 
@@ -147,10 +171,7 @@ class BytesFormat:
     def convert(self, topic: str, schema: Schema | None, value: Any) -> bytes:
         """See `FileFormat`."""
         if self._text and isinstance(value, str):
-            try:
-                return value.encode() + self._separator
-            except UnicodeEncodeError as error:
-                raise DataError("The text has half of a surrogate pair and is no UTF-8") from error
+            return checked_text(value).encode() + self._separator
         if not isinstance(value, bytes | bytearray | memoryview):
             name, wanted = ("StringFormat", "text or bytes") if self._text else ("ByteArrayFormat", "bytes")
             hint = "" if self._text else ", as org.apache.kafka.connect.converters.ByteArrayConverter gives"

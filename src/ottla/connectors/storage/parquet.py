@@ -10,9 +10,8 @@ from decimal import Decimal
 from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any
 
-from ottla.connect import DataError, Schema, SchemaType, data
-from ottla.connectors.storage.avro import checked_text, read_safely, reader_of
-from ottla.connectors.storage.formats import Encoder, Output, needs_extra
+from ottla.connect import DataError, Schema, SchemaType, Struct, data
+from ottla.connectors.storage.formats import Encoder, Output, checked_text, needs_extra, read_safely
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -259,6 +258,34 @@ def read_parquet(file: IO[bytes], batch: int = 4096) -> tuple[Schema, Iterator[A
 def _plain_rows(part: Any) -> list[Any]:
     rows: list[Any] = part.to_pylist()
     return rows
+
+
+def reader_of(schema: Schema) -> Convert:
+    """Return what makes Connect's values of those that Arrow reads."""
+    match schema.type:
+        case SchemaType.STRUCT:
+            return _struct_reader(schema)
+        case SchemaType.ARRAY:
+            of_element = reader_of(_present(schema.value_schema))
+            return lambda value: None if value is None else [of_element(each) for each in value]
+        case SchemaType.MAP:
+            of_key, of_value = reader_of(_present(schema.key_schema)), reader_of(_present(schema.value_schema))
+            return lambda value: None if value is None else {of_key(key): of_value(each) for key, each in value}
+    return lambda value: value
+
+
+def _struct_reader(schema: Schema) -> Convert:
+    fields = [(each.name, each.index, reader_of(each.schema)) for each in schema.fields]
+
+    def read(value: Any) -> Any:
+        if value is None:
+            return None
+        made = Struct(schema)
+        for name, index, of in fields:
+            made.values[index] = of(value.get(name))
+        return made
+
+    return read
 
 
 def connect_schema(type_: Any, *, optional: bool) -> Schema:

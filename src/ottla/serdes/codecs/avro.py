@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import json
-from typing import Any
+from typing import IO, Any
 
 import fastavro
 from fastavro import _read_py
@@ -51,6 +51,10 @@ class AvroCodec:
         """See `Codec`."""
         if self.document == _BARE_BYTES and isinstance(value, bytes | bytearray | memoryview):
             return bytes(value)  # without its length, as Confluent's
+        return self.write(value)
+
+    def write(self, value: Any) -> bytes:
+        """Return a value's bytes as Avro has them, those of the type `bytes` too; raises SerdeError."""
         found = io.BytesIO()
         if self._is_recursive:
             _check_depth(value)
@@ -64,13 +68,17 @@ class AvroCodec:
         """See `Codec`; `reader` is the schema that the value is wanted in."""
         if self.document == _BARE_BYTES:
             return bytes(data)
+        return self.read(io.BytesIO(data), reader=reader)
+
+    def read(self, stream: IO[bytes], *, reader: AvroCodec | None = None) -> Any:
+        """Read one value as Avro has it, and leave the stream behind it; raises SerdeError."""
         if self._is_unreadable:
             raise SerdeError(
                 "Arrays of items that take no bytes are not read: a few bytes could hold any number of them"
             )
         try:
             other = None if reader is None else reader.schema
-            return self._read(io.BytesIO(data), self.schema, other, return_named_type=self._named_unions)
+            return self._read(stream, self.schema, other, return_named_type=self._named_unions)
         except Exception as error:  # fastavro raises whatever wrong bytes bring about
             raise SerdeError(f"The bytes are no value of the Avro schema {self._called()}: {_said(error)}") from error
 

@@ -81,6 +81,11 @@ MUTATIONS = (
         11,
         lambda: [(dialects.MysqlDialect, "is_zoned", lambda *_: False)],
     ),
+    Mutation(
+        "A server guesses at texts for its times",
+        934091479336,
+        lambda: [(sink_types, "guess_check", lambda *_, **__: None)],
+    ),
 )
 
 
