@@ -15,6 +15,8 @@ from ottla.connect.distributed.leading import Leading
 from ottla.connect.distributed.local_work import LocalWork
 from ottla.connect.distributed.status_store import StatusStore
 from ottla.connect.storage import ConfigState, TargetState, TargetStateChange, TaskId
+from ottla.connect.tasks.loop_sink import SinkLoop
+from tests.connect.machine.sinks import run_sink_world
 from tests.connect.machine.world import run_world
 from tests.sim.mutations import Mutation, Surgeon
 
@@ -23,7 +25,7 @@ __all__ = ["MUTATIONS", "WORLDS", "found_in"]
 WORLDS = 1_000
 """In so many worlds each is found."""
 FIRST = 100_000
-KIND = "workers"
+KIND, SINK = "workers", "sinks"
 
 
 def found_in(mutation: Mutation, worlds: int = WORLDS, first: int = FIRST) -> tuple[int, str] | None:
@@ -31,7 +33,7 @@ def found_in(mutation: Mutation, worlds: int = WORLDS, first: int = FIRST) -> tu
     with mutation.applied():
         for number in range(worlds):
             try:
-                run_world(first + number)
+                (run_sink_world if mutation.kind == SINK else run_world)(first + number)
             except AssertionError as error:
                 return number + 1, str(error)
     return None
@@ -130,6 +132,10 @@ def _restarts_between_two_stops(surgeon: Surgeon) -> None:
     surgeon.put(LocalWork, "restart_task", restart_task)
 
 
+def _commits_by_name(surgeon: Surgeon) -> None:
+    surgeon.put(SinkLoop, "_of_these_topics", lambda self, offsets: offsets)
+
+
 MUTATIONS = {
     each.name: each
     for each in (
@@ -175,6 +181,12 @@ MUTATIONS = {
             "what is stopped by two at once, or restarted meanwhile, runs on or ends its worker's round",
             KIND,
             _restarts_between_two_stops,
+        ),
+        Mutation(
+            "old-offset",
+            "a sink whose topic is made again during a put commits the old offset to the new one, and stops",
+            SINK,
+            _commits_by_name,
         ),
     )
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.connect.machine.mutations import MUTATIONS, found_in
+from tests.connect.machine.sinks import run_sink_world
 from tests.connect.machine.world import World, run_world
 
 EARLIER = (9, 31, 55, 174, 245, 263, 1081)
@@ -14,6 +15,12 @@ EARLIER = (9, 31, 55, 174, 245, 263, 1081)
 @pytest.mark.parametrize("seed", [*range(500, 540), *EARLIER])
 def test_every_request_is_answered_and_what_was_accepted_last_runs_once(seed: int) -> None:
     run_world(seed)
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_every_record_of_a_topic_that_was_made_again_is_put(first: int) -> None:
+    for seed in range(first, first + 20):
+        run_sink_world(seed)
 
 
 def test_the_world_of_a_seed_is_the_same_each_time() -> None:

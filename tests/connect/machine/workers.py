@@ -148,7 +148,7 @@ class Worker:
         )
         for route in service_routes(herder, RestSettings(), forward=self.place.send):
             pattern = "".join(
-                "(?P<%s>[^/]+)" % each[1:-1] if each.startswith("{") and ":" not in each else re.escape(each)
+                f"(?P<{each[1:-1]}>[^/]+)" if each.startswith("{") and ":" not in each else re.escape(each)
                 for each in re.split(r"(\{[^}]*\})", route.path)
             )
             self._routes.append((route.method, re.compile(pattern), route.handle))

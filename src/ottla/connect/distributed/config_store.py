@@ -81,7 +81,7 @@ class ConfigStore:
             await self.refresh(seconds_max)
         except (TimeoutError, KafkaError) as error:
             raise ConnectError(
-                f"Failed to read to end of config topic before {before}: {error or 'timed out'}. The request can be "
+                f"Failed to read to end of config topic before {before}: {str(error) or 'timed out'}. The request can be "
                 "safely retried"
             ) from error
 

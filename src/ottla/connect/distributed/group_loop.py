@@ -309,7 +309,7 @@ class GroupLoop:
         try:
             await self.configs.refresh(self._settings.sync_timeout_ms / 1000)
         except (TimeoutError, KafkaError) as error:
-            log.warning("The configuration topic cannot be read to its end: %s", error or "it takes too long")
+            log.warning("The configuration topic cannot be read to its end: %s", str(error) or "it takes too long")
             self._at.is_behind = True
             await self.member.leave("taking too long to read the log")
             await self._back_off()
