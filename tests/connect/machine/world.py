@@ -28,7 +28,8 @@ __all__ = ["World", "run_world"]
 NAMES = ("a", "b")
 STORIES = {
     "request": 12,
-    "two requests": 6,
+    "two requests": 4,
+    "pair": 8,
     "join": 1,
     "leave": 1,
     "kill": 1,
@@ -51,6 +52,20 @@ REQUESTS = {
     "status": 1,
     "offsets": 1,
 }
+PAIRS = (
+    ("stop", "reset offsets"),
+    ("stop", "reset offsets"),
+    ("stop", "alter offsets"),
+    ("configure", "pause"),
+    ("restart task", "pause"),
+    ("restart all", "pause"),
+    ("restart task", "resume"),
+    ("pause", "delete"),
+    ("delete", "configure"),
+    ("stop", "resume"),
+    ("configure", "restart all"),
+)
+"""Requests of which the second comes while the first has its effects."""
 STEPS = (6, 14)
 WORKERS_MAX = 3
 SETTLE_SECONDS_MAX, WRITES_SECONDS = 150.0, 60.0
@@ -230,6 +245,13 @@ class World:
                 self._begin(self.loop.create_task(self._freeze(worker, rng.choice((0.5, 5.0, 12.0, 20.0)))))
             case "cut off":
                 self._begin(self.loop.create_task(self._cut(worker, rng.choice((0.5, 5.0, 12.0, 20.0)))))
+            case "pair":
+                name, (one, other) = _name(rng), rng.choice(PAIRS)
+                first = self.loop.create_task(self._request(one, name))
+                self._begin(first)
+                await asyncio.wait([first], timeout=rng.choice((0.001, 0.01, 0.1, 5.0)))
+                await asyncio.sleep(rng.choice((0.0, 0.0, 0.01, 0.03, 0.1, 1.0)))
+                self._begin(self.loop.create_task(self._request(other, name)))
             case "two requests":
                 name = _name(rng)
                 for _ in range(2):
