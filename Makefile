@@ -22,7 +22,7 @@ CHECK ?=
 # pages written by hand: those that tools make are as their tools make them
 PAGES = $(shell git ls-files '*.md' | grep -vE '^(bench/results/|docs/(apis|cli|configuration|doors|metrics|proofs|benchmark|connect-benchmark|registry-benchmark|security-benchmark|streams-benchmark)\.md)')
 
-.PHONY: help install demo demo-etl demo-cdc test check nightly wheels format generate web test-console demo-console new-api new-command bench bench-pure bench-crowd bench-spark bench-cluster bench-all bench-streams bench-connect bench-security bench-mirror bench-registry bench-sql compat sim faults fuzz fuzz-doors fuzz-jdbc fuzz-capture fuzz-mirror fuzz-registry cost mutations soak chaos chaos-streams chaos-connect peer constraints clean
+.PHONY: help install demo demo-etl demo-cdc test check nightly wheels format generate web test-console demo-console new-api new-command bench bench-pure bench-crowd bench-spark bench-cluster bench-all bench-streams bench-connect bench-security bench-mirror bench-registry bench-sql compat sim faults fuzz fuzz-doors fuzz-jdbc fuzz-capture fuzz-mirror fuzz-registry fuzz-workers cost mutations soak chaos chaos-streams chaos-connect peer constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z -]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -162,6 +162,9 @@ fuzz-mirror: .venv/.installed  ## a mirror whose every request fails once, topic
 fuzz-registry: .venv/.installed  ## requests of every mode to the registry, compaction and restarts: what an id means (SECONDS=n, SEED=n)
 	@$(PY) -m tests.registry.machine $(if $(SEED),--seed "$(SEED)") --seconds "$(SECONDS)"
 
+fuzz-workers: .venv/.installed  ## two and three Connect workers in a model, asked at every await, killed, frozen and cut off (SECONDS=n, SEED=n)
+	@$(PY) -m tests.connect.machine $(if $(SEED),--seed "$(SEED)") --seconds "$(SECONDS)"
+
 faults: .venv/.installed  ## every system call of a log, a directory and a broker fails once, in every way, half an hour (STORY=name, CASE=name:14:ENOSPC)
 	@$(PY) -m tests.faults $(if $(STORY),--story "$(STORY)") $(if $(CASE),--only "$(CASE)")
 
@@ -173,7 +176,7 @@ cost: .venv/.installed  ## count what requests of every API in every version, sc
 	@$(PY) -m tests.cost --texts $(if $(ONLY),--only "$(ONLY)")
 
 mutations: .venv/.installed  ## the code broken on purpose: which worlds, and which failing calls, find it (takes long)
-	@code=0; for each in tests.faults.mutations tests.sim.named_mutations tests.sim.mutations "tests.mirror.machine --mutations" "tests.registry.machine --mutations"; do $(PY) -m $$each || code=1; done; exit $$code
+	@code=0; for each in tests.faults.mutations tests.sim.named_mutations tests.sim.mutations "tests.mirror.machine --mutations" "tests.registry.machine --mutations" "tests.connect.machine --mutations"; do $(PY) -m $$each || code=1; done; exit $$code
 
 soak: .venv/.installed  ## everything at once on one broker, every record accounted for (SECONDS=n)
 	@$(PY) -m tests.soak --seconds "$(SECONDS)" $(if $(SEED),--seed "$(SEED)")

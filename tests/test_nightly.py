@@ -28,7 +28,7 @@ def test_an_unknown_step_is_refused_with_the_names_that_there_are() -> None:
         [sys.executable, ROOT / "tools" / "nightly.py", "no-such-step"], capture_output=True, text=True, check=False
     )
     assert found.returncode == 2
-    steps = "fuzz-doors fuzz-jdbc fuzz-capture fuzz-mirror fuzz-registry cost faults sim mutations chaos"
+    steps = "fuzz-doors fuzz-jdbc fuzz-capture fuzz-mirror fuzz-registry fuzz-workers cost faults sim mutations chaos"
     assert f"slow compat wheels fuzz {steps}" in found.stderr
 
 
@@ -40,6 +40,7 @@ def test_a_family_names_all_its_steps_and_a_step_only_itself() -> None:
         "mutations/sim",
         "mutations/mirror",
         "mutations/registry",
+        "mutations/connect",
     }
     assert [each.name for each in nightly.chosen(every, "slow/broker,sim")] == ["slow/broker", "sim"]
     assert nightly.chosen(every, "") == every

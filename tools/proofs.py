@@ -197,6 +197,12 @@ def steps() -> list[Step]:
             make("fuzz-registry", "SECONDS=3600"),
             _rooms("registry/core"),
         ),
+        Step(
+            "fuzz-workers",
+            "a test run has some dozen worlds; this looks for an hour for an order of requests that nobody thought of",
+            make("fuzz-workers", "SECONDS=3600"),
+            _rooms("connect"),
+        ),
         Step("cost", "every API is asked in every version, twice", make("cost"), _rooms("broker", "sql", "schemas")),
         Step(
             "faults",
@@ -215,6 +221,7 @@ def steps() -> list[Step]:
         _mutations("sim", "tests.sim.mutations", "tests/sim"),
         _mutations("mirror", "tests.mirror.machine", "tests/mirror", "--mutations"),
         _mutations("registry", "tests.registry.machine", "tests/registry", "--mutations"),
+        _mutations("connect", "tests.connect.machine", "tests/connect/machine", "--mutations"),
         Step(
             "chaos",
             "real processes under load take a minute for each fault",

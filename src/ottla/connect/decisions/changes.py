@@ -109,11 +109,14 @@ def create_or_replace(
 ) -> ConnectorChange:
     """Return the records of a connector's new configuration; raises AlreadyExistsError where it may not be replaced.
 
-    The target state comes first, so that no worker starts a connector that is to be created stopped (KIP-980).
+    The target state comes first, so that no worker starts a connector that is to be created stopped (KIP-980). A pause that
+    has crossed the deletion of a connector of that name is not the new one's.
     """
     exists = name in state.configs
     if exists and not may_replace:
         raise AlreadyExistsError(f"Connector {name} already exists")
+    if not exists and target is None and state.target_state(name) not in (None, TargetState.STARTED):
+        target = TargetState.STARTED
     first: tuple[ConfigRecord, ...] = () if target is None else (TargetStateChange(name, target),)
     return ConnectorChange((*first, ConnectorConfig(name, dict(config))), not exists)
 

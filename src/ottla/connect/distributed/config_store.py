@@ -75,6 +75,16 @@ class ConfigStore:
         async with asyncio.timeout(seconds_max):
             await self._log.read_to_end(self._client)
 
+    async def read(self, seconds_max: float, *, before: str) -> None:
+        """Read to the end, for somebody who has asked for something; raises ConnectError that says what it came before."""
+        try:
+            await self.refresh(seconds_max)
+        except (TimeoutError, KafkaError) as error:
+            raise ConnectError(
+                f"Failed to read to end of config topic before {before}: {str(error) or 'timed out'}. The request can be "
+                "safely retried"
+            ) from error
+
     async def write(self, records: Sequence[ConfigRecord]) -> None:
         """Append records that any worker may write, and return when they have been read. Raises ConnectError."""
         await self._append(records, privileged=False)

@@ -39,8 +39,14 @@ class Fencing:
             if not found.cancelled() and found.exception() is None and name not in self._pending:
                 return
         found = self._rounds[name] = awaited(self._fence(name))
-        found.add_done_callback(lambda _: self._rounds.pop(name, None))
+        found.add_done_callback(lambda done: self._end(name, done))
         await asyncio.shield(found)
+
+    def _end(self, name: str, done: asyncio.Task[None]) -> None:
+        """Let another round begin; who has asked for this one may have been stopped meanwhile, and hears nothing of it."""
+        self._rounds.pop(name, None)
+        if not done.cancelled():
+            done.exception()
 
     @property
     def _pending(self) -> frozenset[str]:
@@ -48,7 +54,7 @@ class Fencing:
 
     async def _fence(self, name: str) -> None:
         configs, seconds = self._loop.configs, self._settings.sync_timeout_ms / 1000
-        await configs.refresh(seconds)
+        await configs.read(seconds, before="performing zombie fencing")
         state = configs.state
         if name not in state.pending_fencing:
             return
@@ -56,7 +62,7 @@ class Fencing:
         if before is not None and (before, tasks) != (1, 1):  # a single task's own producer fences the one before
             await configs.fence([self._settings.task_transactional_id(name, task) for task in range(before)])
         async with self._loop.turn:
-            await configs.refresh(seconds)
+            await configs.read(seconds, before="performing zombie fencing")
             now = configs.state
             if (now.generations.get(name), now.task_counts.get(name, 0)) != (state.generations.get(name), tasks):
                 raise ConnectError("Fencing failed because new task configurations were generated for the connector")

@@ -256,20 +256,27 @@ class GroupLoop:
         if self.is_leader:
             self._forget_the_gone()
             try:
-                await self.configs.claim()
+                await self._claim()
             except ConnectError as error:
                 log.error("%s; it is tried again", error)
                 self._at.is_fenced = True
 
+    async def _claim(self) -> None:
+        """Become the one that writes, and know all that those who led before have written. Raises ConnectError."""
+        await self.configs.claim()
+        await self.configs.read(self._settings.sync_timeout_ms / 1000, before="leading the group")
+
     def _forget_the_gone(self) -> None:
         """Remove the states of connectors and tasks that are configured no more, and that no worker has any more."""
-        config = self.configs.state
         for of in list(self._statuses.state.statuses):
-            if self.leading.is_held(of):
-                continue  # its worker still stops it, and joins again when it has
-            connector = of.connector if isinstance(of, TaskId) else of
-            if connector not in config.configs or (isinstance(of, TaskId) and of not in config.tasks(connector)):
-                self._statuses.put(Status(of, State.DESTROYED, self._worker_id, self.member.generation))
+            if not self.leading.is_held(of):  # else its worker still stops it, and joins again when it has
+                self._forget(of)
+
+    def _forget(self, of: str | TaskId) -> None:
+        """Remove the state of a connector or task, where it is configured no more."""
+        config, connector = self.configs.state, of.connector if isinstance(of, TaskId) else of
+        if connector not in config.configs or (isinstance(of, TaskId) and of not in config.tasks(connector)):
+            self._statuses.put(Status(of, State.DESTROYED, self._worker_id, self.member.generation))
 
     async def _resolve(self) -> bool:
         """Begin the work of a new generation where the configurations have been read as far as its leader has read them."""
@@ -302,7 +309,7 @@ class GroupLoop:
         try:
             await self.configs.refresh(self._settings.sync_timeout_ms / 1000)
         except (TimeoutError, KafkaError) as error:
-            log.warning("The configuration topic cannot be read to its end: %s", error or "it takes too long")
+            log.warning("The configuration topic cannot be read to its end: %s", str(error) or "it takes too long")
             self._at.is_behind = True
             await self.member.leave("taking too long to read the log")
             await self._back_off()
@@ -367,6 +374,8 @@ class GroupLoop:
             return True
         pending, known, generation = self._pending.take(), self.configs.state, self.member.generation
         self._at.known = known
+        for of in list(self._statuses.left):
+            self._forget(of)  # it was given up before this worker had read that it is gone
         if pending.rebalance:
             self.member.request_rejoin("connectors or tasks have changed")
         for name in pending.updated & set(self.assignment.connectors):
@@ -393,7 +402,7 @@ class GroupLoop:
         """Become the one that writes again, where this worker still leads."""
         if self.is_leader:
             self._doing("reclaiming write privileges for the config topic")
-            await self.configs.claim()
+            await self._claim()
         self._at.is_fenced = False
 
     async def _rotate_key(self) -> float:

@@ -274,7 +274,7 @@ class DistributedHerder:
 
     async def confirm(self, task: TaskId) -> None:
         """See `TaskOwner`."""
-        await self._loop.configs.refresh(self.settings.sync_timeout_ms / 1000)
+        await self._loop.configs.read(self.settings.sync_timeout_ms / 1000, before="starting a source task")
         made = self._work.tasks.get(task)
         state = self._loop.configs.state
         if made is None or task not in self._loop.assignment.tasks:
@@ -498,7 +498,7 @@ class DistributedHerder:
     async def _modifiable(self, name: str) -> tuple[Properties, bool]:
         """Return a connector's configuration and whether it is a sink; raises where its offsets may not be changed now."""
         self._leads("Only the leader can process external offsets modification requests")
-        await self._loop.configs.refresh(self.settings.sync_timeout_ms / 1000)
+        await self._loop.configs.read(self.settings.sync_timeout_ms / 1000, before="modifying offsets")
         decisions.check_modifiable(self._loop.configs.state, name)
         config = self._config(name)
         return config, self._hosting.is_sink(config)

@@ -20,6 +20,8 @@ from ottla.connect.storage import ConfigState, State, Status, TargetState, TaskI
 __all__ = ["LocalWork"]
 
 log = logging.getLogger(__name__)
+RETRY_S, RETRY_S_MAX = 0.5, 60.0
+"""How long behind a fence that did not come to pass another is asked for, at first and at most."""
 CONNECTOR_STOP_SECONDS_MAX = 5.0
 """How long a connector may take to stop before its worker goes on without it, as in Kafka."""
 
@@ -73,6 +75,7 @@ class LocalWork:
         task = supervise(watched(), name="a request", serves="the worker")
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+        task.add_done_callback(lambda _: work.close())  # cancelled before its first step, it has not begun the work
         return task
 
     async def close(self) -> None:
@@ -168,13 +171,24 @@ class LocalWork:
         return self.tasks.get(task) == state.generations.get(task.connector, 0)
 
     async def _fence_and_start(self, task: TaskId, generation: int) -> None:
+        """Start a task behind a fence; where none comes to pass the task is FAILED, and another is asked for.
+
+        The leader that was asked may be going, or may not be the leader any more.
+        """
+        retry_s = RETRY_S
         try:
-            await self._fence(task.connector)
+            while True:
+                try:
+                    await self._fence(task.connector)
+                    break
+                except (OttlaError, TimeoutError) as error:
+                    log.error("Task %s cannot be fenced, which is tried again: %s", task, error)
+                    if not self._is_current(task):
+                        return  # it is about to be stopped, or started anew
+                    self._failed(task, error, generation)
+                await asyncio.sleep(retry_s)
+                retry_s = min(2 * retry_s, RETRY_S_MAX)
             await self._start_task(task, generation, exactly_once=True)
-        except (OttlaError, TimeoutError) as error:
-            log.error("Task %s cannot be fenced: %s", task, error)
-            if self._is_current(task):  # else it is about to be stopped, or started anew
-                self._failed(task, error, generation)
         finally:
             if self._preparing.get(task) is asyncio.current_task():
                 del self._preparing[task]

@@ -61,7 +61,7 @@ class _Store:
                 await self._log.read_to_end(self.client)
         except (KafkaError, TimeoutError) as error:
             raise ConnectError(
-                f"Could not read offsets from topic {self.topic.name}: {error or 'timed out'}"
+                f"Could not read offsets from topic {self.topic.name}: {str(error) or 'timed out'}"
             ) from error
 
     async def write(self, records: Sequence[Entry]) -> None:

@@ -14,8 +14,10 @@ from ottla.connect.distributed.topic_writer import Entry, TopicWriter
 from ottla.connect.distributed.topics import prepare_topic
 from ottla.connect.errors import ConnectError
 from ottla.connect.storage import (
+    State,
     Status,
     StatusState,
+    TaskId,
     TopicUse,
     apply_status,
     encode_status,
@@ -26,6 +28,8 @@ __all__ = ["StatusStore"]
 
 log = logging.getLogger(__name__)
 RETRY_S, RETRY_S_MAX = 0.5, 10.0
+_GONE = (State.UNASSIGNED, State.DESTROYED)
+"""States of what this worker has no more."""
 PENDING_MAX = 100_000
 """Records that wait for brokers; the oldest go, because for each key only the newest counts."""
 
@@ -47,6 +51,10 @@ class StatusStore:
             failed=failed,
         )
         self._pending: dict[bytes, bytes | None] = {}
+        self._own: dict[str | TaskId, Status] = {}
+        """What this worker has said last of the connectors and tasks that it has."""
+        self.left: set[str | TaskId] = set()
+        """What it has given up, and was configured still when it said so."""
         self._more, self._written = asyncio.Event(), asyncio.Event()
         self._written.set()
         self._task: asyncio.Task[None] | None = None
@@ -65,16 +73,46 @@ class StatusStore:
         await self._client.close()
 
     def _apply(self, key: bytes | None, value: bytes | None, offset: int) -> None:
-        self.state, ignored = apply_status(self.state, (key or b"").decode(errors="replace"), value)
+        name = (key or b"").decode(errors="replace")
+        self.state, ignored = apply_status(self.state, name, value)
         if ignored is not None:
             log.error("%s", ignored)
+        for each in self._outdone(name, value):
+            self._put(*encode_status(each))
+
+    def _outdone(self, key: str, value: bytes | None) -> list[Status]:
+        """Return what is to be said again, since a worker that had it before has just said that nobody has it.
+
+        It does so late where it was frozen or cut off: it has read nothing since, and does not know whose it is now.
+        """
+        if value is None:
+            gone = [of for of in self._own if encode_status(self._own[of])[0] == key]
+            names = {of for of in gone if isinstance(of, str)}
+            tasks = [of for of in self._own if isinstance(of, TaskId) and of.connector in names]
+            return [self._own[of] for of in (*gone, *tasks)]
+        if not self._own:
+            return []
+        said = apply_status(StatusState(), key, value)[0].statuses.values()
+        return [
+            own
+            for each in said
+            if (own := self._own.get(each.of)) is not None
+            and each.worker_id != own.worker_id
+            and each.generation < own.generation
+        ]
 
     def put(self, status: Status, *, safe: bool = False) -> None:
         """Write a status; a `safe` one only where no other worker has said anything newer."""
         found = self.state.statuses.get(status.of)
         if safe and found is not None and found.worker_id != status.worker_id and found.generation > status.generation:
             log.debug("Another worker has said what %s does since", status.of)
+            self._own.pop(status.of, None)
             return
+        (self.left.add if status.state is State.UNASSIGNED else self.left.discard)(status.of)
+        if status.state in _GONE:
+            self._own.pop(status.of, None)
+        else:
+            self._own[status.of] = status
         self._put(*encode_status(status))
 
     def put_use(self, use: TopicUse, *, removed: bool = False) -> None:

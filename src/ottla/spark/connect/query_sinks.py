@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["is_query_sink", "run_query_sink"]
+__all__ = ["is_query_sink", "of_these_topics", "run_query_sink"]
 
 log = logging.getLogger(__name__)
 TRIGGER_MS_MIN = 250
@@ -373,7 +373,7 @@ class _Run:
                 else:
                     raise
         self._positions.update({each.partition: each.end for each in ranges})
-        self._commit(client, self._positions)
+        self._commit(client, of_these_topics(client, self._ids, self._positions))
         lags = self._lag_metrics(client)
         self._report(sum(each.end - each.start for each in ranges), time.monotonic() - began, lags)
 
@@ -409,6 +409,25 @@ class _Run:
         self._metrics["partition-count"] = len(self._positions)
         self._metrics["put-batch-max-time-ms"] = max(self._metrics.get("put-batch-max-time-ms", 0.0), seconds * 1000)
         self._port.report({**self._metrics, **lags})
+
+
+def of_these_topics(
+    client: BlockingClient, ids: dict[str, Uuid], offsets: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Return the offsets whose topics are those of `ids` still; one that has no id there yet is noted.
+
+    Offsets are committed by a topic's name, and while a sink writes nobody looks whether another topic is under it. Where
+    nobody can say, none is returned: records come again, and none is passed over.
+    """
+    try:
+        topics = client.metadata({each.topic for each in offsets}).topics
+    except KafkaError as error:
+        log.warning("It is not known whether topics are those that were read; no offsets are committed: %s", error)
+        return {}
+    same = {
+        name for name, each in topics.items() if not each.error and ids.setdefault(name, each.topic_id) == each.topic_id
+    }
+    return {each: offset for each, offset in offsets.items() if each.topic in same}
 
 
 def _token_of(metadata: str | None) -> str | None:
