@@ -126,6 +126,8 @@ FIXED_FAILING = [
     *("ceil(d / 1e290D)", "ceiling(d)", "cast(m as decimal(5,1))", "a[0]"),
     *("coalesce(s, cast(1 div 0 as string))", "i + 1 * 2", "i - 1 - 1", "-i + 1"),
     *("i + 1 > 2 and s like 'a%' or b", "(i + 1) * 2", "- (i)", "concat_ws(s, t, cast(1 % 0 as string))"),
+    *("nullif(s, s) || cast(1 div l as string)", "concat(t, cast(null as string), cast(l % i as string), s)"),
+    *("replace(case when s is null then '' end, concat(s, t), 'a') || cast(0 div l as string)",),
 ]
 """Those that are errors of some rows."""
 

@@ -3,6 +3,10 @@
 Two tables of two partitions, an engine for each of their tasks, and topics between them as a broker has them: in order in a
 partition, and read whenever chance has it. Tasks are restored from their changelogs in between. In the end, all having been
 read, the joined table has to be the join of what the tables hold; in between it may be anything.
+
+With `replay` a task works at least once: what it makes waits in front of each partition, leaves in an order of chance, and
+is committed with the input's offsets now and then. A task that dies loses what waits, and begins anew at its last commit,
+with what its changelogs hold by then, which may be ahead of that.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ __all__ = ["Machine"]
 
 APPLICATION, PARTITIONS = "app", 2
 ROWS = [f"l{number}" for number in range(3)]
-FOREIGN = ["p", "q", "r"]
+FOREIGN = ["p", "q", "t"]
 
 
 def joining(kind: str) -> Topology:
@@ -50,13 +54,37 @@ class _Task:
     def __init__(self, plan: ApplicationPlan, group: GroupPlan, number: int) -> None:
         self._plan, self.group, self.number = plan, group, number
         self._log: list[StoreChange] = []
+        self._changes: dict[str, deque[StoreChange]] = defaultdict(deque)
+        self._outputs: dict[TopicPartition, deque[Output]] = defaultdict(deque)
         self._state = ResidentState()
+        self._memory: bytes | None = None
+        self.positions: dict[TopicPartition, int] = defaultdict(int)
+        self._committed: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] = {}
         self.restore()
+
+    def is_replaying(self) -> bool:
+        """Whether records may come that were processed before the last death."""
+        return any(self.positions[place] < end for place, end in self._ends.items())
+
+    def commit(self) -> None:
+        """Note positions, and what the task remembers; all that it has made has left."""
+        memory = self._state.memory
+        self._memory = None if memory is None else kept_memory(memory)
+        self._committed = dict(self.positions)
+
+    def die(self) -> None:
+        """Lose what has not left, and begin anew at the last commit."""
+        self._changes.clear()
+        self._outputs.clear()
+        self._ends = {place: max(end, self._ends.get(place, 0)) for place, end in self.positions.items()}
+        self.positions = defaultdict(int, self._committed)
+        self.restore()
+        self._executor.replay(is_replaying=self.is_replaying())
 
     def restore(self) -> None:
         """Begin anew with what changelogs and the words beside the offsets tell."""
-        memory = self._state.memory
-        self._state = ResidentState(memory_over({}, None if memory is None else kept_memory(memory)), None)
+        self._state = ResidentState(memory_over({}, self._memory), None)
         self._executor = Executor(
             self._plan.topology,
             self.group.group.nodes,
@@ -69,19 +97,42 @@ class _Task:
         self._executor.restore(self._log)
         self._executor.finish_batch()
 
-    def process(self, source: str, record: Record) -> list[Output]:
-        """Process a record, and return what leaves."""
+    def process(self, source: str, record: Record) -> None:
+        """Process a record; what it makes waits."""
         self._executor.process(source, [record])
         outputs, changes, _ = self._executor.finish_batch()
-        self._log += changes
-        return outputs
+        if not self.is_replaying():
+            self._executor.replay(is_replaying=False)
+        for change in changes:
+            self._changes[change.store].append(change)
+        for each in outputs:
+            self._outputs[place_of(each)].append(each)
+
+    @property
+    def waiting(self) -> list[str | TopicPartition]:
+        """Where something waits to leave."""
+        changes = [store for store, found in self._changes.items() if found]
+        return [*changes, *(place for place, found in self._outputs.items() if found)]
+
+    def send(self, place: str | TopicPartition) -> Output | None:
+        """Have the first leave of what waits for a place; returns it where it is no changelog's."""
+        if isinstance(place, str):
+            self._log.append(self._changes[place].popleft())
+            return None
+        return self._outputs[place].popleft()
+
+
+def place_of(output: Output) -> TopicPartition:
+    """Return where a record goes."""
+    number = zlib.crc32(output.key or b"") % PARTITIONS if output.partition is None else output.partition
+    return TopicPartition(output.topic, number)
 
 
 class Machine:
     """See the module's description; the same for a seed each time."""
 
-    def __init__(self, seed: int, kind: str) -> None:
-        self._rng, self._kind = random.Random(seed), kind
+    def __init__(self, seed: int, kind: str, *, replay: bool = False) -> None:
+        self._rng, self._kind, self._replay = random.Random(seed), kind, replay
         topology = joining(kind)
         settings = StreamsSettings.of({"application.id": APPLICATION, "bootstrap.servers": "127.0.0.1:1"})
         partitions = partition_plan(topology, {"l": PARTITIONS, "f": PARTITIONS})
@@ -89,24 +140,27 @@ class Machine:
         counts = dict.fromkeys([*names, "l", "f", "out"], PARTITIONS)
         plan = application_plan(topology, settings, partitions, counts)
         self._tasks = [_Task(plan, group, number) for group in plan.groups for number in range(PARTITIONS)]
-        self._topics: dict[TopicPartition, deque[Record]] = defaultdict(deque)
+        self._topics: dict[TopicPartition, list[Record]] = defaultdict(list)
         self._time = 0
+        self._deaths = 8
         self.rows: dict[str, dict[str, str]] = {"l": {}, "f": {}}
         """What both tables hold in the end."""
-        self.joined: dict[str, str] = {}
-        self.told = 0
-        """Records of the result."""
 
     def run(self, changes: int = 12) -> None:
-        """Change rows, read some of what waits in between, and all of it in the end."""
+        """Change rows, do some of what waits in between, and all of it in the end."""
         for _ in range(changes):
             self._change()
             for _ in range(self._rng.choice((0, 0, 1, 2, 5, 20))):
-                self._read_one()
+                self._step()
             if self._rng.random() < 0.1:
-                self._rng.choice(self._tasks).restore()
-        while self._read_one():
+                self._restore(self._rng.choice(self._tasks))
+        while self._step():
             pass
+
+    def _restore(self, task: _Task) -> None:
+        if not self._replay:
+            self._commit(task)
+        task.die()
 
     def wanted(self) -> dict[str, str]:
         """Return the join of what the tables hold."""
@@ -116,6 +170,19 @@ class Machine:
             if other is not None or self._kind == "left":
                 found[key] = f"{row}+{other}"
         return found
+
+    def result(self) -> dict[str, str]:
+        """Return the joined table."""
+        joined: dict[str, str | None] = {}
+        for place, records in self._topics.items():
+            if place.topic == "out":
+                joined.update((_text(each.key) or "", _text(each.value)) for each in records)
+        return {key: value for key, value in joined.items() if value is not None}
+
+    @property
+    def told(self) -> int:
+        """Return how many records the result has."""
+        return sum(len(records) for place, records in self._topics.items() if place.topic == "out")
 
     def _change(self) -> None:
         topic = self._rng.choice("llf")
@@ -129,30 +196,51 @@ class Machine:
             self.rows[topic].pop(key, None)
         else:
             self.rows[topic][key] = row
-        self._append(topic, key.encode(), None if row is None else row.encode(), self._time, None)
+        self._append(Output("", topic, key.encode(), None if row is None else row.encode(), self._time))
 
-    def _append(self, topic: str, key: bytes | None, value: bytes | None, time: int, partition: int | None) -> None:
-        number = zlib.crc32(key or b"") % PARTITIONS if partition is None else partition
-        self._topics[TopicPartition(topic, number)].append(Record(key, value, time, (), topic, number))
+    def _append(self, found: Output) -> None:
+        place = place_of(found)
+        self._topics[place].append(Record(found.key, found.value, found.timestamp, (), *place))
 
-    def _read_one(self) -> bool:
-        """Have one task read one record; returns whether there was any."""
-        waiting = [place for place, records in self._topics.items() if records]
-        if not waiting:
-            return False
-        place = self._rng.choice(waiting)
-        record = self._topics[place].popleft()
-        if place.topic == "out":
-            assert record.key is not None
-            self.told += 1
-            self.joined[record.key.decode()] = record.value.decode() if record.value is not None else ""
-            return True
-        for task in self._tasks:
-            if task.number == place.partition and place.topic in task.group.topics:
-                for each in task.process(task.group.topics[place.topic], record):
-                    self._append(each.topic, each.key, each.value, each.timestamp, each.partition)
-        return True
+    # -- steps
 
-    def result(self) -> dict[str, str]:
-        """Return the joined table."""
-        return {key: value for key, value in self.joined.items() if value}
+    def _step(self) -> bool:
+        """Have one task read one record, or one record leave; returns whether there was anything to do."""
+        reads = [(task, place) for task in self._tasks for place in self._unread(task)]
+        sends = [(task, place) for task in self._tasks for place in task.waiting]
+        if self._replay and self._deaths and self._rng.random() < 0.05:
+            self._deaths -= 1
+            self._rng.choice(self._tasks).die()
+        elif sends and self._rng.random() < 0.05:
+            self._commit(self._rng.choice(sends)[0])
+        elif sends and (not reads or self._rng.random() < 0.5):
+            self._send(*self._rng.choice(sends))
+        elif reads:
+            self._read(*self._rng.choice(reads))
+        return bool(reads or sends or any(map(self._unread, self._tasks)))
+
+    def _unread(self, task: _Task) -> list[TopicPartition]:
+        places = (TopicPartition(topic, task.number) for topic in task.group.topics)
+        return [each for each in places if task.positions[each] < len(self._topics[each])]
+
+    def _read(self, task: _Task, place: TopicPartition) -> None:
+        record = self._topics[place][task.positions[place]]
+        task.positions[place] += 1
+        task.process(task.group.topics[place.topic], record)
+        if not self._replay:
+            self._commit(task)
+
+    def _send(self, task: _Task, place: str | TopicPartition) -> None:
+        found = task.send(place)
+        if found is not None:
+            self._append(found)
+
+    def _commit(self, task: _Task) -> None:
+        for place in task.waiting:
+            while place in task.waiting:
+                self._send(task, place)
+        task.commit()
+
+
+def _text(raw: bytes | None) -> str | None:
+    return None if raw is None else raw.decode()

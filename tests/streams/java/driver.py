@@ -144,17 +144,10 @@ class Driver:
         row: list[Any] = [_text(output.key), _text(output.value), output.timestamp]
         if output.headers:
             row.append([[name, _text(data)] for name, data in output.headers])
-        if not _is_reminder(output):
-            self.outputs.setdefault(output.topic, []).append(row)
+        self.outputs.setdefault(output.topic, []).append(row)
         if output.topic in self._sources:
             record = Record(output.key, output.value, output.timestamp, output.headers, output.topic)
             self._waiting.push(record)
-
-
-def _is_reminder(output: Output) -> bool:
-    """Whether a foreign-key join says what Kafka's does not: that there is no right row still (`Response`)."""
-    is_answer = "subscription-response" in output.topic.lower()
-    return is_answer and output.value is not None and output.value[0] & 0x7F == 1
 
 
 class _Waiting:

@@ -3,6 +3,9 @@
 Changelogs are read to where they end when the restoring begins. Exactly once only what is committed is read, and the last
 of it may be waited for: a host that committed and was answered has its markers written a moment later, and whoever took its
 transactional id over has ended what it left open. A source topic that serves as a changelog is read to the committed offset.
+
+At least once a changelog may be ahead of the committed offsets, and what was made of the same records lost. Up to where the
+input ends now its steps are told that they may have processed a record before (`Work.replay`).
 """
 
 from __future__ import annotations
@@ -123,6 +126,9 @@ async def begin_work(
     work.topic_ids = ids
     await _fill(client, work)
     work.restored()
+    if not plan.exactly_once and (place.memory is not None or blobs or work.counts.restored):
+        tails = await client.list_offsets(dict.fromkeys(place.offsets, LATEST))
+        work.replay({each: int(found.offset) for each, found in tails.items()})
     return work
 
 

@@ -149,6 +149,8 @@ class Work:
         self._held = 0
         """Records since what they have made was asked for."""
         self._committed = {each.partition: each.position for each in own}
+        self._replayed: Mapping[TopicPartition, int] = {}
+        """Up to where records may have been processed before; empty behind that."""
 
     @property
     def queues(self) -> Iterable[Queue]:
@@ -167,6 +169,18 @@ class Work:
     def restored(self) -> None:
         """Have what was restored be what was there; nothing of it is written again."""
         self.executor.finish_batch()
+
+    def replay(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Say that records in front of these offsets may have been processed before, as at least once they may."""
+        self._replayed = ends
+        self.executor.replay(is_replaying=True)
+        self._look_at_replay()
+
+    def _look_at_replay(self) -> None:
+        queues = self.arrivals.queues
+        if all(queues[place].position >= end for place, end in self._replayed.items()):
+            self._replayed = {}
+            self.executor.replay(is_replaying=False)
 
     # -- a turn
 
@@ -224,6 +238,8 @@ class Work:
             return None
         outputs, changes, progress = self.executor.finish_batch()
         self._is_unfinished, self._held = False, 0
+        if self._replayed:
+            self._look_at_replay()
         self.counts.add(progress)
         self.counts.sent += sum(len(each) if isinstance(each, OutputColumns) else 1 for each in outputs)
         return Made(outputs, changes)

@@ -408,6 +408,16 @@ class Executor:
             if isinstance(store, WindowStore | SessionStore):
                 store.forget_told()
 
+    def replay(self, *, is_replaying: bool) -> None:
+        """Say whether records may come that were processed before, what they had made being lost but for changelogs.
+
+        Where a row is gone that was there before, tables tell so then even if they know of no row that was there.
+        """
+        if is_replaying:
+            for begin in self._task.replays:
+                begin()
+        self._task.is_replaying = is_replaying
+
     def restore(self, changes: Iterable[StoreChange]) -> None:
         """Take in records of changelog topics, in their order; written by the next `finish_batch`."""
         for change in changes:

@@ -68,14 +68,14 @@ def flush_once(node: Node, table: KeyValueStore | Rows, key_of: Callable[[list[A
     table.flushed = True
     forward, sends_old, new = node.forward, node.sends_old, tuple.__new__
 
-    columns_of = node.task.column_flushes.get
+    columns_of, task = node.task.column_flushes.get, node.task
 
     def flush() -> None:
         columns = columns_of(node.name)
         if columns is not None and columns():
             return
         for entry in table.updated():
-            if entry[0] is None and entry[2] is None:
+            if entry[0] is None and entry[2] is None and not task.is_replaying:
                 continue
             old = table.before(entry) if sends_old else None
             key = entry[4] if key_of is None else key_of(entry)

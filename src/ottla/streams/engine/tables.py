@@ -51,14 +51,14 @@ def derived_table(node: Node, compute: Compute, *, skips_nothing: bool = False) 
 
     `skips_nothing`: where old values are known, what was not there and is not there now need not be told.
     """
-    forward, sends_old = node.forward, node.sends_old
+    task, forward, sends_old = node.task, node.forward, node.sends_old
     if node.operation.store is None:
         node.provide_getter(_computed_getter(node, compute))
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             new = compute(key, value.new)
             old = compute(key, value.old) if sends_old else None
-            if skips_nothing and sends_old and old is None and new is None:
+            if skips_nothing and sends_old and old is None and new is None and not task.is_replaying:
                 return
             forward(key, Change(old, new, value.latest), timestamp, headers)
 
@@ -72,7 +72,7 @@ def derived_table(node: Node, compute: Compute, *, skips_nothing: bool = False) 
         if sends_old:
             found = store.get(key)
             old = None if found is None else found[0]
-            if skips_nothing and old is None and new is None:
+            if skips_nothing and old is None and new is None and not task.is_replaying:
                 return
         write(key, new, old, timestamp, headers)
 

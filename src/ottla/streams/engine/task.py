@@ -123,12 +123,18 @@ class Task:
         self.wall_clock_ms = wall_clock_ms
         self.record = Record(None, None, -1)
         """The record that came in last: its topic, partition and offset are the context of what is done now."""
+        self.is_replaying = False
+        """Whether records may have been processed before: the stores may know of them what was told to nobody."""
+        self.replays: list[Callable[[], None]] = []
+        """Called when that begins."""
         self.dropped_late = 0
         self.dropped_null_key = 0
         self.outputs: list[Any] = []
         """`Output`, and where blocks are taken `OutputColumns`."""
         self.memory: dict[str, dict[str, int]] = {}
         self.getters: dict[str, Getter] = {}
+        self.askers: dict[str, Callable[[Any, Any, int, Headers], bool]] = {}
+        """Those that ask about a row's foreign key once more, by node; False for a row that has none."""
         self.direct: dict[str, Any] = {}
         """Aggregates that a source may feed directly (`fused.Direct`), by node."""
         self.windowed: dict[str, Any] = {}

@@ -25,7 +25,7 @@ from ottla.streams.expressions.kinds import (
     Refused,
     array_of,
 )
-from ottla.streams.expressions.operators import OPERATORS, equal
+from ottla.streams.expressions.operators import OPERATORS, equal, texts_in_a_row
 from ottla.streams.expressions.patterns import java_pattern, java_split, like_pattern
 
 __all__ = ["FUNCTIONS"]
@@ -142,8 +142,7 @@ def _replace(arguments: list[Bound]) -> Bound:
 def _concat(arguments: list[Bound]) -> Bound:
     if not arguments or any(each.kind == BINARY or each.kind.name == "array" for each in arguments):
         raise Refused("concat of anything but texts and whole numbers is not known here")
-    texts = [as_text(each) if each.kind != VOID else cast(each, STRING) for each in arguments]
-    return strict(STRING, f"({' + '.join(f'{{{at}}}' for at in range(len(texts)))})", *texts, arrow="concat")
+    return texts_in_a_row(*(as_text(each) if each.kind != VOID else cast(each, STRING) for each in arguments))
 
 
 @_function("concat_ws")

@@ -20,7 +20,7 @@ from ottla.streams.expressions.kinds import (
     decimal,
 )
 
-__all__ = ["OPERATORS", "equal"]
+__all__ = ["OPERATORS", "equal", "texts_in_a_row"]
 
 Binder = Callable[[list[Bound]], Bound]
 REALS = (FLOAT, DOUBLE)
@@ -108,7 +108,7 @@ def _decimal_of(of: Bound) -> Kind:
     """Return the decimal type that an operand takes; a literal's is as narrow as its digits."""
     if of.kind.name == "decimal":
         return of.kind
-    if of.is_literal:
+    if of.is_literal and of.value is not None:
         return decimal(len(str(abs(of.value))), 0)
     return decimal({"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}[of.kind.name], 0)
 
@@ -212,7 +212,13 @@ def _concatenated(arguments: list[Bound]) -> Bound:
     one, other = arguments
     if BINARY in (one.kind, other.kind) or "array" in (one.kind.name, other.kind.name):
         raise Refused(f"{one.kind} || {other.kind} is not known here")
-    return strict(STRING, "({0} + {1})", as_text(one), as_text(other), arrow="concat")
+    return texts_in_a_row(as_text(one), as_text(other))
+
+
+def texts_in_a_row(*texts: Bound) -> Bound:
+    """Return texts as one; null where one is, and all are computed even then, as Spark interprets `concat`."""
+    codes = "".join(f"{{{at}}}, " for at in range(len(texts)))
+    return lazy(STRING, f"(None if None in ({{a}} := ({codes})) else ''.join({{a}}))", *texts, arrow="concat")
 
 
 OPERATORS: dict[str, Binder] = {

@@ -32,8 +32,6 @@ PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE = 2
 PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE = 3
 
 _VERSION = 1
-_ANSWER, _REMINDER = 0, 1
-"""Versions of a response: Kafka's, and what Ottla sends besides; who does not know it reads the answer null."""
 _NO_HASH = 0x80
 _HASH_SIZE = 16
 
@@ -50,27 +48,12 @@ class Subscription(NamedTuple):
 
 
 class Response(NamedTuple):
-    """What comes back: the right value, and the hash that came with the question.
-
-    A reminder says, where Kafka's inner join says nothing, that there is no right row: it matters to who has let an earlier
-    answer go by that said so.
-    """
+    """What comes back: the right value, and the hash that came with the question."""
 
     hash: bytes | None
     value: Any
     primary_partition: int | None = None
     """Where to; not written."""
-    version: int = _ANSWER
-
-    @property
-    def is_reminder(self) -> bool:
-        """Whether it only says that there is no right row still."""
-        return self.version == _REMINDER
-
-    @classmethod
-    def reminder(cls, digest: bytes | None, primary_partition: int | None) -> Response:
-        """Return the reminder of a question with this hash."""
-        return cls(digest, None, primary_partition, _REMINDER)
 
 
 class CombinedKey(NamedTuple):
@@ -133,7 +116,10 @@ class SubscriptionSerde(_PythonOnly):
 
 @dataclass(frozen=True, slots=True)
 class ResponseSerde(_PythonOnly):
-    """{no hash: 1 bit, version: 7 bits}{hash: 16 bytes, perhaps}{right value, nothing for null}."""
+    """{no hash: 1 bit, version: 7 bits}{hash: 16 bytes, perhaps}{right value, nothing for null}.
+
+    The version is 0; an earlier Ottla wrote 1 for an answer without a right row to a question that wanted none.
+    """
 
     value: Serde
 
@@ -146,7 +132,7 @@ class ResponseSerde(_PythonOnly):
         """Return a value's bytes."""
         if value is None:
             return None
-        flag = value.version | (_NO_HASH if value.hash is None else 0)
+        flag = _NO_HASH if value.hash is None else 0
         return bytes((flag,)) + (value.hash or b"") + (self.value.serialize(value.value) or b"")
 
     def deserialize(self, data: bytes | None) -> Response | None:
@@ -155,7 +141,7 @@ class ResponseSerde(_PythonOnly):
             return None
         found, start = (None, 1) if data[0] & _NO_HASH else (data[1 : 1 + _HASH_SIZE], 1 + _HASH_SIZE)
         value = self.value.deserialize(data[start:]) if len(data) > start else None
-        return Response(found, value, None, data[0] & 0x7F)
+        return Response(found, value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 SubscriptionSend-, SubscriptionReceive-, SubscriptionJoin-, ForeignTableJoin- and ResponseJoinProcessor of Kafka Streams 4.3.
 
 An answer about a left row that has changed since is let go by, as in Kafka, for the newer question is on its way. But an
-inner join's question has no answer there where the right row is gone, so that a row that only the older answer would have
-removed stays for good. Here such a question is answered by a reminder, and who has let an answer go by that said that there
-is no right row goes by that. Where nothing was let go by, a reminder does nothing, so that the results are Kafka's.
+inner join's question has no answer where the right row is gone, or had it before that older answer came, from another
+partition; a row that only the older answer would have removed stayed for good. So whoever lets an answer go by that says
+that there is no right row asks again, and is answered whatever there is. Where nothing is let go by, results are Kafka's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla.streams.engine.joins.calls import joiner_of
 from ottla.streams.engine.joins.murmur3 import hash128
 from ottla.streams.engine.task import Node, Process, builds
 from ottla.streams.plan import operations
-from ottla.streams.plan.nodes import ProcessorNode, SinkNode, SourceNode
+from ottla.streams.plan.nodes import SinkNode, SourceNode
 from ottla.streams.serdes.internal import (
     DELETE_KEY_AND_PROPAGATE,
     DELETE_KEY_NO_PROPAGATE,
@@ -32,14 +32,11 @@ from ottla.streams.serdes.internal import (
 __all__: list[str] = []
 
 Ask = Callable[[Any, int], None]
-MISSED, TOLD = 1, 2
-"""A row may be there that is to go; none is, since its end was told at once."""
-MISSED_MAX = 32
-"""Keys that are noted one by one: they stand beside a committed offset, where there is little room."""
-MANY = "many"
-"""Noted where there were more."""
+TOLD = 2
+TOLD_MAX = 32
+"""Keys that are noted: they stand beside a committed offset, where there is little room."""
 _NAME_BYTES = 8
-"""Of a key's hash; two keys of one name cost a tombstone that nobody needs."""
+"""Of a key's hash."""
 
 
 @builds(operations.ForeignKeyRegister)
@@ -53,7 +50,7 @@ def _register(node: Node) -> Process:
         if not value.latest:
             task.dropped_late += 1
             return
-        if value.old is None and value.new is None:
+        if value.old is None and value.new is None and not task.is_replaying:
             return
         old = None if value.old is None else extract(key, value.old)
         new = None if value.new is None else extract(key, value.new)
@@ -65,8 +62,21 @@ def _register(node: Node) -> Process:
 
         if value.new is not None and new is None and operation.kind != "left":
             task.dropped_null_key += 1
-        instruct(old, new, same, ask)
+        if task.is_replaying:
+            _replayed_questions(old, new, same, ask)
+        else:
+            instruct(old, new, same, ask)
 
+    def ask_again(key: Any, row: Any, timestamp: int, headers: Headers) -> bool:
+        foreign_key = None if row is None else extract(key, row)
+        if foreign_key is None:
+            return False
+        digest = hash128(value_serde.serialize(row))
+        question = Subscription(key, PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE, digest, task.record.partition)
+        forward(foreign_key, question, timestamp, headers)
+        return True
+
+    task.askers[node.name] = ask_again
     return process
 
 
@@ -96,6 +106,13 @@ def _inner_questions(old: Any, new: Any, same: Callable[[Any, Any], bool], ask: 
     else:
         ask(old, DELETE_KEY_NO_PROPAGATE)
         ask(new, PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE)
+
+
+def _replayed_questions(old: Any, new: Any, same: Callable[[Any, Any], bool], ask: Ask) -> None:
+    """The old row may be one of later, and an earlier question lost: whatever the new one is, an answer has to come."""
+    if old is not None and (new is None or not same(old, new)):
+        ask(old, DELETE_KEY_NO_PROPAGATE)
+    ask(new, PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE)
 
 
 @builds(operations.ForeignKeyReceive)
@@ -130,8 +147,6 @@ def _respond(node: Node) -> Process:
         if question.instruction == DELETE_KEY_NO_PROPAGATE:
             return
         if question.instruction == PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE and found is None:
-            reminder = Response.reminder(question.hash, question.primary_partition)
-            forward(key.primary_key, reminder, timestamp, headers)
             return
         row = None if found is None or question.instruction == DELETE_KEY_AND_PROPAGATE else found[0]
         forward(key.primary_key, Response(question.hash, row, question.primary_partition), timestamp, headers)
@@ -164,24 +179,21 @@ def _resolve(node: Node) -> Process:
     task, forward, operation = node.task, node.forward, node.operation
     get, join = node.getter(operation.left), joiner_of(node, operation.joiner)
     value_serde, is_left = operation.value, operation.kind == "left"
-    missed, asks = _Missed(node), _asks(node)
+    askers, told = task.askers, _Told(node)
+    task.replays.append(told.forget)
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         found = get(key)
         row = None if found is None else found[0]
         digest = None if row is None else hash128(value_serde.serialize(row))
         if value.hash != digest:
-            if value.is_reminder:
-                return
             task.dropped_late += 1
-            if value.value is None and not is_left:
-                is_asked = asks(key, row)
-                if not is_asked:  # perhaps nobody answers any more
-                    forward(key, None, timestamp, headers)
-                missed.note(key, MISSED if is_asked else TOLD)
+            if value.value is None and not is_left and not askers[operation.register](key, row, timestamp, headers):
+                forward(key, None, timestamp, headers)  # nobody else may say so any more
+                if not task.is_replaying:
+                    told.note(key)
             return
-        mark = missed.take(key)
-        if value.value is None and not is_left and (mark == TOLD or (value.is_reminder and mark != MISSED)):
+        if told.take(key) and value.value is None:
             return
         nothing = value.value is None and (not is_left or row is None)
         forward(key, None if nothing else join(key, row, value.value), timestamp, headers)
@@ -189,38 +201,31 @@ def _resolve(node: Node) -> Process:
     return process
 
 
-def _asks(node: Node) -> Callable[[Any, Any], bool]:
-    """Return whether a left row has a foreign key, so that a question of it is on its way."""
-    register = node.task.topology.nodes.get(node.operation.register)
-    if not isinstance(register, ProcessorNode) or not isinstance(register.operation, operations.ForeignKeyRegister):
-        return lambda key, row: row is not None
-    extract = node.call(register.operation.extractor)
-    return lambda key, row: row is not None and extract(key, row) is not None
+class _Told:
+    """Keys of rows of which was told at once that they are gone, so that nobody need be told again.
 
-
-class _Missed:
-    """Keys of left rows about which an answer was let go by that said that there is no right row, and what came of it."""
+    Of too many, and of what may be processed again, nothing is noted: that they are gone is told twice then.
+    """
 
     def __init__(self, node: Node) -> None:
-        nodes = node.task.topology.nodes
-        own = nodes[node.name]
-        parents = [nodes[each] for each in own.parents] if isinstance(own, ProcessorNode) else []
-        self._serde = next((each.key for each in parents if isinstance(each, SourceNode)), None)
+        found = (node.task.topology.nodes[name] for name in node.parents)
+        self._serde = next((each.key for each in found if isinstance(each, SourceNode)), None)
         self._noted = node.memory
+        for name in [name for name, mark in self._noted.items() if mark != TOLD]:
+            del self._noted[name]  # what earlier versions noted besides
 
-    def note(self, key: Any, mark: int) -> None:
-        """Note a key; of too many that there are some, so that every reminder counts."""
-        name = self._name(key)
-        if name in self._noted or len(self._noted) < MISSED_MAX:
-            self._noted[name] = max(mark, self._noted.get(name, mark))
-        else:
-            self._noted[MANY] = MISSED
+    def forget(self) -> None:
+        """Forget all: what was told may have been joined again since, and nobody remembers."""
+        self._noted.clear()
 
-    def take(self, key: Any) -> int:
-        """Return how a key was noted, and forget it; 0 where it was not."""
-        if not self._noted:
-            return 0
-        return self._noted.pop(self._name(key), 0) or self._noted.get(MANY, 0)
+    def note(self, key: Any) -> None:
+        """Note a key."""
+        if len(self._noted) < TOLD_MAX:
+            self._noted[self._name(key)] = TOLD
+
+    def take(self, key: Any) -> bool:
+        """Return whether a key was noted, and forget it."""
+        return bool(self._noted) and self._noted.pop(self._name(key), 0) == TOLD
 
     def _name(self, key: Any) -> str:
         raw = key if self._serde is None else self._serde.serialize(key)

@@ -49,6 +49,8 @@ def _side(node: Node, other: Getter, join: Joiner, side: str) -> Process:
         found = other(key)
         if found is None:
             if side in ("inner", "right") or (value.new is None and value.old is None):
+                if task.is_replaying and value.new is None:  # both rows may be gone, and nobody was told
+                    forward(key, Change(None, None, value.latest), timestamp, headers)
                 return
             row = None
         else:
