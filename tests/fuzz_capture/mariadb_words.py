@@ -424,6 +424,56 @@ def images(chance: random.Random, tables: Sequence[Table]) -> list[str]:
     return [f"set session {setting}", *row_statement(chance, tables), *row_statement(chance, tables)]
 
 
+def unsent(chance: random.Random, tables: Sequence[Table]) -> list[str]:
+    """Statements in the place of rows that write through views, triggers, routines and foreign keys."""
+    some = own(tables) or list(tables)
+    one, two = (quoted(chance.choice(some).name) for _ in range(2))
+    k = chance.randrange(20)
+    made = chance.choice(
+        [
+            f"create or replace view uv{k} as select * from {one}",
+            f"create or replace trigger ut{k} before update on {one} for each row update {two} set n_ = new.n_",
+            f"create or replace procedure up{k}(x int) begin update {two} set n_ = x; end",
+            f"create or replace view uv{k} as select * from uv{(k + 1) % 20}",
+            f"drop trigger if exists ut{k}",
+            f"drop view if exists uv{k}",
+            "create table if not exists log_ (id int auto_increment primary key, n_ bigint)",
+        ]
+    )
+    written = chance.choice(
+        [
+            f"update uv{k} set n_ = {{n}}",
+            f"call up{k}({{n}})",
+            f"update {one} set n_ = {{n}}",
+            f"insert ignore into log_ (n_) select {{n}} from {two}",
+            f"update {one} x join {two} y on x.id = y.id set x.n_ = {{n}}",
+            f"delete {one} from {one} join {two} using (id)",
+            "set @x = 1",
+        ]
+    )
+    how = chance.choice(["STATEMENT", "STATEMENT", "ROW"])
+    return [made, f"set session binlog_format = {how}", written, "set session binlog_format = ROW"]
+
+
+def cascades(chance: random.Random, tables: Sequence[Table]) -> list[str]:
+    """Foreign keys that change rows: the binlog has not what they do."""
+    k = chance.randrange(10)
+    rule = chance.choice(["on delete cascade", "on update cascade", "on delete set null", "on delete restrict"])
+    return chance.choice(
+        [
+            [
+                f"create table if not exists fp{k} (id int primary key, n_ bigint)",
+                f"create table if not exists fc{k} (id int primary key, n_ bigint, p int, "
+                f"foreign key (p) references fp{k} (id) {rule})",
+                f"insert ignore into fp{k} values (1, {{n}}), (2, {{n}})",
+                f"insert ignore into fc{k} values (1, {{n}}, 1), (2, {{n}}, 2), (3, {{n}}, null)",
+            ],
+            [f"delete from fp{k} where id = 1"],
+            [f"update ignore fp{k} set id = id + 10, n_ = {{n}} where id < 3"],
+        ]
+    )
+
+
 def sessions(chance: random.Random, tables: Sequence[Table]) -> list[str]:
     """A session with settings of its own."""
     return [
@@ -527,6 +577,8 @@ THEMES: Mapping[str, Theme] = {
         charsets,
         codecs,
         images,
+        unsent,
+        cascades,
         sessions,
         versions,
         compressed,

@@ -136,8 +136,10 @@ def key_definition(words: Words) -> KeyDefinition | None:
         kind = "UNIQUE"
         words.takes_any("INDEX", "KEY")
     elif words.takes("PERIOD", "FOR"):
+        words.takes("IF", "NOT", "EXISTS")
         is_system = words.name().upper() in ("SYSTEM_TIME", "SYSTEM")
-        return KeyDefinition("PERIOD", "", key_columns(words) if is_system else ())
+        columns = key_columns(words)
+        return KeyDefinition("PERIOD", "", columns if is_system else ())
     else:
         skip_clause(words)
         return KeyDefinition("OTHER", constraint)
@@ -168,6 +170,8 @@ def key_columns(words: Words) -> tuple[str, ...]:
             found.append(words.name())
             words.skip_brackets()
         words.takes_any("ASC", "DESC")
+        if words.takes("WITHOUT", "OVERLAPS"):  # a period's name, which is no column
+            is_plain = False
         if not words.takes(",") and not words.sees(")"):
             raise DdlError(f"A key has {words.peek().text!r}, which is no column")
     return tuple(found) if is_plain else ()
