@@ -380,7 +380,11 @@ def test_who_may_not_see_triggers_and_views_is_told_of_no_table_behind_a_stateme
 
 @pytest.mark.parametrize(
     ("behind", "tables"),
-    [("drop trigger g", "t u last"), ("create table w (id int)", "t u"), ("drop user if exists nobody", "t u")],
+    [
+        *(("drop trigger g", "t u last"), ("drop table t", "t u last"), ("rename table t to w", "t w u last")),
+        *(("create table w (id int)", "t u"), ("drop user if exists nobody", "t u"), ("drop table if exists w", "t u")),
+        *(("alter table last drop foreign key k", "t u last"), ("alter table last add v int", "t u")),
+    ],
 )
 def test_what_a_statement_may_have_changed_rows_through_is_not_known_once_it_is_gone(
     trusting: MariaDbServer, tmp_path: Path, caplog: pytest.LogCaptureFixture, behind: str, tables: str
@@ -389,7 +393,8 @@ def test_what_a_statement_may_have_changed_rows_through_is_not_known_once_it_is_
     run_sql(trusting, f"create database {database}")
     run_sql(
         trusting,
-        "create table t (id int primary key); create table u (id int primary key); create table last (id int primary key); "
+        "create table t (id int primary key); create table u (id int primary key); create table last (id int primary key, "
+        "constraint k foreign key (id) references u (id)); "
         "create trigger g before insert on t for each row insert into u values (new.id)",
         database,
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,13 +22,24 @@ from ottla.connectors.cdc.mysql.positions import ASKED_AT, Start
 from ottla.connectors.cdc.mysql.server import Server, Where
 from ottla.connectors.cdc.replication import ServerAwayError
 
-__all__ = ["Hidden", "Objects", "Unsent", "alters_objects", "asked_objects", "emptied", "reached", "writes_rows"]
+__all__ = [
+    "Hidden",
+    "Objects",
+    "Reach",
+    "Unsent",
+    "alters_objects",
+    "asked_objects",
+    "emptied",
+    "reached",
+    "writes_rows",
+]
 
 log = logging.getLogger(__name__)
 _HARMLESS: Final = frozenset(
     ("ALTER", "DROP", "RENAME", "TRUNCATE", "GRANT", "REVOKE", "SET", "FLUSH", "OPTIMIZE", "REPAIR", "CHECK", "USE")
 ) | {"INSTALL", "UNINSTALL", "LOCK", "UNLOCK", ""}
 """With what statements begin that change no rows, or are followed as statements about tables."""
+_OBJECTS: Final = (*("TABLE", "TABLES", "VIEW", "FUNCTION", "PROCEDURE", "PACKAGE", "TRIGGER", "DATABASE", "SCHEMA"),)
 _NO_OBJECTS: Final = frozenset(("TEMPORARY", "INDEX", "EVENT", "USER", "ROLE", "SERVER", "SEQUENCE", "TABLESPACE"))
 _CASCADES: Final = frozenset(("CASCADE", "SET NULL", "SET DEFAULT"))
 _GRANTED: Final = re.compile(r"GRANT (.*) ON \*\.\* TO", re.I)
@@ -68,15 +79,30 @@ def _is_made_of_query(words: Words) -> bool:
     return False
 
 
-def alters_objects(text: str, sql_mode: int = 0) -> bool:
-    """Return whether a statement alters or removes what others may change rows through, or may do so."""
+def alters_objects(text: str, sql_mode: int = 0, names: Set[str] | None = None) -> bool:
+    """Return whether a statement alters or removes what others may have changed rows through, or may do so.
+
+    `names`, in small letters, are all that those others come by; None where that is not known.
+    """
     words = Words(text, sql_mode)
     if words.takes("SET", "STATEMENT"):
         skip_settings(words)
-    if words.takes("CREATE"):
-        return words.takes("OR", "REPLACE")
-    verb = words.takes_any("ALTER", "DROP", "RENAME")
-    return verb is not None and words.peek().text.upper() not in _NO_OBJECTS
+    verb = words.takes_any("ALTER", "DROP", "RENAME") or ("CREATE" if words.takes("CREATE", "OR", "REPLACE") else None)
+    if verb is None:
+        return False
+    while (kind := words.takes_any(*_OBJECTS)) is None and not words.is_over:
+        if words.next().text.upper() in _NO_OBJECTS:
+            return False
+    if names is None or kind in (None, "TRIGGER"):  # whose table is not said
+        return True
+    if verb in ("DROP", "RENAME"):
+        return bool(_words(text) & names)
+    words.takes("BODY")
+    words.takes("IF", "EXISTS")
+    is_named = _last_name(words).lower() in names
+    while verb == "ALTER" and not words.is_over and not is_named:  # else a key that is gone would have no name
+        is_named = words.next().text.upper() in ("FOREIGN", "CONSTRAINT")
+    return is_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,51 +171,63 @@ def _hidden(server: Server, query: str) -> tuple[Hidden, ...]:
 
 
 @dataclass(slots=True)
-class _Reach:
-    """The names that have been come by, of tables, columns and all else."""
+class Reach:
+    """The names that a statement comes by, of tables, columns and all else."""
 
     written: set[str]
     read: set[str]
     schemas: set[str]
     is_known: bool = True
+    """Whether all could be seen that it comes by."""
+
+    @property
+    def names(self) -> set[str]:
+        """Return all of them."""
+        return self.written | self.read | self.schemas
+
+    def has(self, table: TableId) -> bool:
+        """Whether the statement may have changed a table."""
+        schema = table.schema.lower()
+        is_near = schema in self.schemas or schema in self.written or schema in self.read
+        return not self.is_known or (is_near and table.table.lower() in self.written)
 
     @property
     def size(self) -> int:
+        """Return how many they are."""
         return len(self.written) + len(self.read) + len(self.schemas)
 
-    def names(self, each: Hidden, *, is_read: bool) -> bool:
-        is_near = bool({each.schema} & (self.schemas | self.written | self.read))
+    def comes_by(self, each: Hidden, *, is_read: bool) -> bool:
+        """Whether it comes by a thing: by its table, where that is written; `is_read` where it is enough to be named."""
+        is_near = each.schema in self.schemas or each.schema in self.written or each.schema in self.read
         return is_near and (each.name in self.written or (is_read and each.name in self.read))
 
     def take(self, each: Hidden, *, is_written: bool) -> None:
+        """Come by what a thing names."""
         self.schemas.add(each.schema)
         self.is_known &= each.text is not None
         (self.written if is_written else self.read).update(_words(each.text or ""))
 
 
-def reached(text: str, database: str, objects: Objects, sql_mode: int = 0) -> Callable[[TableId], bool] | None:
-    """Return what says of a table whether a statement may have changed it; None where that cannot be seen."""
-    found = _Reach(*_named_by(text, sql_mode), {database.lower()})
+def reached(text: str, database: str, objects: Objects, sql_mode: int = 0) -> Reach:
+    """Return what a statement comes by."""
+    found = Reach(*_named_by(text, sql_mode), {database.lower()})
     before = -1
     while found.is_known and before != found.size:
         before = found.size
         for each in objects.views:
-            if found.names(each, is_read=True):
+            if found.comes_by(each, is_read=True):
                 found.take(each, is_written=each.name in found.written)
         for each in objects.routines:
-            if found.names(each, is_read=True):
+            if found.comes_by(each, is_read=True):
                 found.take(each, is_written=True)
         for each in objects.triggers:
-            if found.names(each, is_read=False):
+            if found.comes_by(each, is_read=False):
                 found.take(each, is_written=True)
         for each, schema in objects.cascades:
-            if found.names(each, is_read=False):
+            if found.comes_by(each, is_read=False):
                 found.take(each, is_written=True)
                 found.schemas.add(schema)
-    if not found.is_known:
-        return None
-    schemas = found.schemas | found.written | found.read
-    return lambda table: table.table.lower() in found.written and table.schema.lower() in schemas
+    return found
 
 
 def _words(text: str) -> set[str]:
@@ -239,6 +277,8 @@ class Unsent:
         self._objects: Objects | None = None
         self._asked_at: Where | None = None
         """Where the server was when it was asked for a statement, until reading has come there."""
+        self._names: set[str] | None = set()
+        """What statements since then come by; None where that is not known."""
 
     def restore(self, offset: Mapping[str, Any]) -> None:
         """Take what an offset says of statements before it."""
@@ -246,6 +286,7 @@ class Unsent:
         try:
             file, position, gtids, server_id = json.loads(offset.get(ASKED_AT) or "[]")
             self._asked_at = Where(Start(str(file), int(position), str(gtids)), int(server_id))
+            self._names = None
         except (ValueError, TypeError, RecursionError):  # there is nothing, or what is not ours
             pass
 
@@ -263,7 +304,7 @@ class Unsent:
             return
         if self._is_at(self._asked_at):
             self._asked_at = None
-        elif alters_objects(text, sql_mode):
+        elif alters_objects(text, sql_mode, self._names):
             self._asked_at = None
             for each in sorted(filter(self._is_captured, known), key=str):
                 self._refuse(
@@ -275,18 +316,20 @@ class Unsent:
     def said(self, text: str, database: str, place: str, sql_mode: int, known: Iterable[TableId]) -> None:
         """A statement in the place of rows: refuse each table that it may have changed; raises ServerAwayError."""
         objects, why = self._seen()
-        is_reached = None if objects is None or objects.lacking else reached(text, database, objects, sql_mode)
+        found = None if objects is None or objects.lacking else reached(text, database, objects, sql_mode)
+        if found is not None and self._names is not None:
+            self._names |= found.names
         tables = {*known, *(() if objects is None else objects.tables)}
         reason = (
             f"the binlog has a statement at {place} in the place of rows, of a session with another binlog_format than "
             f"ROW, and what it has changed is not told: {text[:_TEXT_MAX]}"
         )
-        if is_reached is None:
+        if found is None or not found.is_known:
             lacking = objects.lacking if objects is not None else ""
             why = why or (f"the user lacks {lacking} ON *.*" if lacking else "a definition may not be seen")
             reason = f"which tables it has changed cannot be known ({why}): {reason}"
         for each in sorted(filter(self._is_captured, tables), key=str):
-            if is_reached is None or is_reached(each):
+            if found is None or found.has(each):
                 self._refuse(each, reason)
 
     def _seen(self) -> tuple[Objects | None, str]:
@@ -295,7 +338,7 @@ class Unsent:
             server = self._opened()
             try:
                 self._objects = asked_objects(server)
-                self._asked_at = self._objects.where
+                self._asked_at, self._names = self._objects.where, set() if self._asked_at is None else self._names
             except ServerAwayError:
                 raise
             except ConnectError as error:
