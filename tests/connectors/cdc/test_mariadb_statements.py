@@ -495,3 +495,41 @@ def test_a_table_whose_rows_a_foreign_key_may_have_changed_is_named(
     task.stop()
     named = re.findall(rf"Foreign keys of table {database}\.(\w+) may have changed its rows before binlog", caplog.text)
     assert named == ((["tree"] if "tree" in statement else ["child"]) if is_said else [])
+
+
+def test_what_the_history_keeps_of_tables_beside_columns_outlives_a_restart(
+    server: MariaDbServer, database: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Unique keys, the end of a row's time, sequences, compressed columns, and tables under new names."""
+    run_sql(
+        server,
+        "create table j (a int not null, b int not null, unique key u (a), unique key v (b)); create sequence q; "
+        "create table c (id int primary key, v varchar(900) compressed); "
+        "create table y (id int primary key, s timestamp(6) generated always as row start, "
+        "e timestamp(6) generated always as row end, period for system_time (s, e)) with system versioning; "
+        "create table o (id int primary key, x int); create table p (id int primary key, z varchar(9))",
+        database,
+    )
+    store = Store()
+    task = begun(server, tmp_path / "h", store, **settings_of(database))
+    read(task, 1, store)
+    task.stop()
+    run_sql(
+        server,
+        "alter table j drop key u; insert into j values (1, 2); select nextval(q); create view w as select 1; "
+        "insert into c values (1, repeat('x', 99)); insert into y (id) values (1); update y set id = 2; "
+        "rename table o to t_, p to o, t_ to p, w to w2, q to q2; select nextval(q2); "
+        "insert into o values (3, 'z'); insert into p values (4, 5)",
+        database,
+    )
+    task = begun(server, tmp_path / "h", store, **settings_of(database))
+    told: list[SourceRecord] = []
+    until(lambda: (told.extend(task.poll() or []), rows_of(told)[-1:] == [("c", 4, 5)])[1], lambda: rows_of(told))
+    task.stop()
+    assert [each for each in rows_of(told) if len(each) < 4] == [
+        *(("c", 1, 2), ("c", 1, "x" * 99), ("c", 3, "z"), ("c", 4, 5)),
+    ]
+    assert [(each[0], each[1]) for each in rows_of(told) if len(each) == 4] == [("c", 1), ("d", 1), ("c", 2)]
+    keys = {str(each.topic).rpartition(".")[2]: [one.name for one in each.key.schema.struct_fields] for each in told}
+    assert keys == {"j": ["b"], "c": ["id"], "y": ["id"], "o": ["id"], "p": ["id"]}
+    assert not [each for each in caplog.records if each.levelno >= logging.WARNING], caplog.text

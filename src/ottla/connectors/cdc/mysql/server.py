@@ -198,9 +198,14 @@ class Server:
 
     def tables(self, database: str) -> list[TableId]:
         """Return the names of a database's tables."""
-        found = self.rows(
-            f"show full tables from {quoted(database)} where table_type in ('BASE TABLE', 'SYSTEM VERSIONED')"
-        )
+        return self._of_types(database, "'BASE TABLE', 'SYSTEM VERSIONED'")
+
+    def sequences(self, database: str) -> list[TableId]:
+        """Return the names of a database's sequences, whose numbers are in the binlog like rows of tables."""
+        return self._of_types(database, "'SEQUENCE'")
+
+    def _of_types(self, database: str, types: str) -> list[TableId]:
+        found = self.rows(f"show full tables from {quoted(database)} where table_type in ({types})")
         return [TableId(database, each[0]) for each in found]
 
     def definition(self, table: TableId) -> str | None:

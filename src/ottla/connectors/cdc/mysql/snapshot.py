@@ -96,7 +96,8 @@ class Snapshot:
             (
                 each
                 for each in self.tables.values()
-                if (
+                if not each.is_sequence
+                and (
                     selection.has_table(each.id) and selection.is_read(each.id) and str(each.id) != selection.signals
                     if self._conditions is None
                     else str(each.id) in self._conditions
@@ -143,7 +144,7 @@ class Snapshot:
             found.append((database, f"DROP DATABASE IF EXISTS {quoted(database)}"))
             found.append((database, f"CREATE DATABASE {quoted(database)} CHARSET {own} COLLATE {collations[database]}"))
             found.append((database, f"USE {quoted(database)}"))
-            for table in tables:
+            for table in [*tables, *self._server.sequences(database)]:
                 definition = self._server.definition(table)
                 if definition is not None:
                     found.append((database, definition))
@@ -179,6 +180,8 @@ class Snapshot:
         """Yield the records of the statements that are about what is captured."""
         selection = self._events.selection
         for (database, statement), effect in zip(self.statements, self._effects, strict=True):
+            if any(each.table is not None and each.table.is_sequence for each in effect.changes):
+                continue
             if effect.changes:
                 wanted = selection.has_table(effect.changes[0].id)
             else:

@@ -104,7 +104,15 @@ class SqlTable:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Return the columns of its primary key, or of the first unique key that has no null."""
+        """Return the columns of its primary key, or of the first unique key that has no null.
+
+        The end of a row's time, which servers add to keys, is one and the same for all rows of now.
+        """
+        end = (self.row_end or "").lower()
+        return tuple(each for each in self._key if each.lower() != end)
+
+    @property
+    def _key(self) -> tuple[str, ...]:
         if self.primary:
             return self.primary
         required = {each.name.lower() for each in self.columns if each.is_required}
