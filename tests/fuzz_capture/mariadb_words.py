@@ -427,32 +427,49 @@ def images(chance: random.Random, tables: Sequence[Table]) -> list[str]:
 def unsent(chance: random.Random, tables: Sequence[Table]) -> list[str]:
     """Statements in the place of rows that write through views, triggers, routines and foreign keys."""
     some = own(tables) or list(tables)
-    one, two = (quoted(chance.choice(some).name) for _ in range(2))
+    one, two = map(quoted, chance.sample([each.name for each in some] * 2, 2))
     k = chance.randrange(20)
-    made = chance.choice(
+    body = f"update {two} set n_ = "
+    made, written, gone = chance.choice(
         [
-            f"create or replace view uv{k} as select * from {one}",
-            f"create or replace trigger ut{k} before update on {one} for each row update {two} set n_ = new.n_",
-            f"create or replace procedure up{k}(x int) begin update {two} set n_ = x; end",
-            f"create or replace view uv{k} as select * from uv{(k + 1) % 20}",
-            f"drop trigger if exists ut{k}",
-            f"drop view if exists uv{k}",
-            "create table if not exists log_ (id int auto_increment primary key, n_ bigint)",
-        ]
-    )
-    written = chance.choice(
-        [
-            f"update uv{k} set n_ = {{n}}",
-            f"call up{k}({{n}})",
-            f"update {one} set n_ = {{n}}",
-            f"insert ignore into log_ (n_) select {{n}} from {two}",
-            f"update {one} x join {two} y on x.id = y.id set x.n_ = {{n}}",
-            f"delete {one} from {one} join {two} using (id)",
-            "set @x = 1",
+            ([f"create or replace view uv{k} as select * from {one}"], f"update uv{k} set n_ = {{n}}", "view uv"),
+            (
+                [
+                    f"create or replace view uv{k} as select * from {one}",
+                    f"create or replace view uw{k} as select * from uv{k}",
+                ],
+                f"update uw{k} set n_ = {{n}}",
+                "view uw",
+            ),
+            (
+                [f"create or replace trigger ut{k} before update on {one} for each row {body}{{n}}"],
+                f"update {one} set n_ = {{n}}",
+                "trigger ut",
+            ),
+            (
+                [f"create or replace procedure up{k}(x int) begin {body}x; end"],
+                f"call up{k}({{n}})",
+                "procedure up",
+            ),
+            (
+                [f"create or replace function uf{k}(x int) returns int deterministic begin {body}x; return x; end"],
+                chance.choice([f"select uf{k}({{n}})", f"do uf{k}({{n}})", f"set @x = uf{k}({{n}})"]),
+                "function uf",
+            ),
+            ([], f"update {one} x join {two} y on x.id = y.id set x.n_ = {{n}}", ""),
+            ([], f"delete {one} from {one} join {two} using (id)", ""),
+            (
+                ["create table if not exists log_ (id int auto_increment primary key, n_ bigint)"],
+                f"insert ignore into log_ (n_) select {{n}} from {two}",
+                "table log_",
+            ),
         ]
     )
     how = chance.choice(["STATEMENT", "STATEMENT", "ROW"])
-    return [made, f"set session binlog_format = {how}", written, "set session binlog_format = ROW"]
+    found = [*made, f"set session binlog_format = {how}", written, "set session binlog_format = ROW"]
+    if gone and chance.random() < 0.4:
+        found.append(f"drop {gone if gone.endswith('_') else f'{gone}{k}'}")
+    return found
 
 
 def cascades(chance: random.Random, tables: Sequence[Table]) -> list[str]:

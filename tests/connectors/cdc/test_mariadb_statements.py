@@ -46,6 +46,11 @@ ALTERS = (
     "alter table t add v varchar(5) unicode, add w char(5) ascii, add x char(5) byte, add y text(20000)",
     "alter table t add v varchar(5) character set utf8mb4 collate uca1400_ai_ci, collate = latin1_bin",
     "alter table t default character set utf8mb4 collate uca1400_ai_ci, add v enum('a')",
+    "alter table t modify b varchar(9) after c, modify c int first, add x int after c",
+    "alter table t modify a varchar(9) not null after b, modify b varchar(9) not null after a, add y int after id",
+    "alter table t add e enum('é', 'ß', 'x') character set greek, add s set('x', 'ü') character set ucs2",
+    "alter table t add e enum('a', 'é', 'it''s'); alter table t convert to character set latin2",
+    "alter table t add e enum('a', 'é', 'it''s'); alter table t convert to character set utf16",
     "set statement sql_mode='' for alter table t change a z int, change b a varchar(5)",
     "set statement max_statement_time=9, sort_buffer_size=(1024*64) for rename table t to u; rename table u to t",
     "create table u (v text(300), w varchar(9)) character set binary; drop table t; rename table u to t",
@@ -102,6 +107,7 @@ def shape(table: SqlTable) -> Any:
 def test_a_table_is_followed_to_what_the_server_has(server: MariaDbServer, database: str, script: str) -> None:
     tables, charsets = Tables(), {"": "utf8mb4", database: "latin1"}
     with connected(server, database) as connection, connection.cursor() as cursor:
+        cursor.execute("set sql_mode = ''")
         for each in (MADE, *statements(script)):
             cursor.execute(each)
             follow(each, database, tables, charsets)
@@ -253,7 +259,8 @@ def test_a_table_that_cannot_be_read_is_refused_by_the_snapshot_and_the_others_a
 ) -> None:
     run_sql(
         server,
-        "create table a (id int, d date) engine = myisam; create table m (id int, d date) engine = merge "
+        "create table r (id int) engine = aria; create table a (id int, d date) engine = myisam; "
+        "create table m (id int, d date) engine = merge "
         "union = (a); flush tables; drop table a; create table z (id int primary key); insert into z values (1)",
         database,
     )
@@ -533,3 +540,22 @@ def test_what_the_history_keeps_of_tables_beside_columns_outlives_a_restart(
     keys = {str(each.topic).rpartition(".")[2]: [one.name for one in each.key.schema.struct_fields] for each in told}
     assert keys == {"j": ["b"], "c": ["id"], "y": ["id"], "o": ["id"], "p": ["id"]}
     assert not [each for each in caplog.records if each.levelno >= logging.WARNING], caplog.text
+
+
+def test_texts_are_read_by_the_character_set_that_a_database_or_a_table_has_by_then(
+    server: MariaDbServer, database: str, tmp_path: Path
+) -> None:
+    store = Store()
+    run_sql(server, "create table j (id int primary key, v json); create table here (v text)", database)
+    task = begun(server, tmp_path / "h", store, **settings_of(database))
+    read(task, 1, store)
+    run_sql(
+        server,
+        f"set names utf8mb4; set statement sql_mode='' for alter database {database} character set latin2; "
+        "create table if not exists here (v int) character set koi8r; create table u (v varchar(9)); "
+        "insert into u values ('ő'); alter table j convert to character set cp850; "
+        """insert into j values (1, '{"é": "ü"}')""",
+        database,
+    )
+    assert told_until(task, ("c", 1, '{"é": "ü"}'), store) == [("c", "ő"), ("c", 1, '{"é": "ü"}')]
+    task.stop()

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["ANSI_QUOTES", "DdlError", "Word", "Words", "skip_settings", "words_of"]
+__all__ = ["ANSI_QUOTES", "DdlError", "Word", "Words", "is_about_database", "skip_settings", "words_of"]
 
 _WORD: Final = re.compile(
     r"""(?P<space>\s+|--(?=\s|$)[^\n]*|\#[^\n]*|/\*(?![!M])(?:.*?)\*/|/\*M?!\d*|\*/)
@@ -126,6 +126,18 @@ def skip_settings(words: Words) -> None:
             words.skip_brackets()
         else:
             words.next()
+
+
+def is_about_database(statement: str) -> bool:
+    """Return whether a statement makes or alters a database."""
+    words = Words(statement)
+    if words.takes("SET", "STATEMENT"):
+        skip_settings(words)
+    if not words.takes("ALTER"):
+        if not words.takes("CREATE"):
+            return False
+        words.takes("OR", "REPLACE")
+    return words.sees("DATABASE") or words.sees("SCHEMA")
 
 
 def words_of(statement: str) -> frozenset[str]:

@@ -29,7 +29,7 @@ from ottla.connectors.cdc.mysql.binlog_events import BinlogMoment, SchemaChanges
 from ottla.connectors.cdc.mysql.cascades import Cascades
 from ottla.connectors.cdc.mysql.ddl import Effect, TableChange, follow
 from ottla.connectors.cdc.mysql.ddl_columns import charset_of_collation
-from ottla.connectors.cdc.mysql.ddl_words import DdlError, words_of
+from ottla.connectors.cdc.mysql.ddl_words import DdlError, is_about_database, words_of
 from ottla.connectors.cdc.mysql.gtids import GtidFilter
 from ottla.connectors.cdc.mysql.history import HistoryStore, history_record
 from ottla.connectors.cdc.mysql.plain_bytes import TableMap
@@ -650,7 +650,7 @@ class BinlogReading:
         self._keep(event, text, Effect(event.database, gone) if gone else None)
 
     def _note_charset(self, text: str, effect: Effect) -> None:
-        if effect.changes or not re.match(r"\s*(?:CREATE|ALTER)\b", text, re.I):
+        if not is_about_database(text):
             return
         found = _CHARSET.search(text)
         charset = None if found is None else found[1] or charset_of_collation(found[2])

@@ -115,7 +115,7 @@ class Snapshot:
         """
         for number in reversed(range(len(self._wanted))):
             table = self._wanted[number]
-            self._server.run(f"savepoint {_POINT}{number}")
+            self._at_point(f"savepoint {_POINT}{number}")
             try:
                 self._server.run(f"select 1 from {_name(table.id)} limit 0")
             except ServerAwayError:
@@ -208,7 +208,16 @@ class Snapshot:
             except (ConnectError, DataError, ValueError) as error:
                 self._failed_tables.add(table.id)
                 self._tell_failed(table.id, f"its rows cannot be read ({error})")
-        self._server.run(f"rollback to savepoint {_POINT}{self._wanted.index(table)}")
+        self._at_point(f"rollback to savepoint {_POINT}{self._wanted.index(table)}")
+
+    def _at_point(self, statement: str) -> None:
+        """Set a point, or go back to it; behind a table of an engine that has none (Aria) all are held to the end."""
+        try:
+            self._server.run(statement)
+        except ServerAwayError:
+            raise
+        except ConnectError as error:
+            log.info("Tables are held until the snapshot is read: %s", error)
 
     def _rows(self, table: SqlTable) -> Iterator[RecordPiece]:
         maker, read, moment = self._events.table(table), row_reader(table), self._moment

@@ -149,7 +149,7 @@ def column_json(column: SqlColumn, position: int) -> dict[str, Any]:
         "jdbcType": JDBC.get(type_.name, OTHER),
         "typeName": type_.expression,
         "typeExpression": type_.expression,
-        "charsetName": type_.charset if type_.is_text or type_.values else None,
+        "charsetName": type_.charset if type_.is_text or type_.values or type_.name == "JSON" else None,
         **({} if (length := _length(type_)) is None else {"length": length}),
         **({} if type_.scale is None else {"scale": type_.scale}),
         "position": position,
