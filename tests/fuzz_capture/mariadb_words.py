@@ -564,21 +564,25 @@ def transactions(chance: random.Random, tables: Sequence[Table]) -> list[str]:
 
 
 def unique_keys(chance: random.Random, tables: Sequence[Table]) -> list[str]:
-    """Tables without a primary key whose unique key is told, and is dropped."""
-    k = chance.randrange(100)
-    return [
-        f"create or replace table j{k} (id int not null, n_ bigint, b varchar(9) not null, unique x (id), unique y (b))",
-        f"replace into j{k} values (1, {{n}}, 'a'), (2, {{n}}, 'b')",
+    """Tables without a primary key whose unique key is told, and is dropped, at once or after what comes between."""
+    known = [each.name for each in tables if each.name.startswith("j")]
+    name = chance.choice(known) if known and chance.random() < 0.6 else f"j{chance.randrange(100)}"
+    made = [
+        f"create or replace table {name} (id int not null, n_ bigint, b varchar(9) not null, unique x (id), unique y (b))",
+        f"replace into {name} values (1, {{n}}, 'a'), (2, {{n}}, 'b')",
+    ]
+    dropped = [
         chance.choice(
             [
-                f"alter table j{k} drop index x",
-                f"drop index y on j{k}",
-                f"alter table j{k} drop index x, drop index y",
-                f"alter table j{k} add primary key (b)",
+                f"alter table {name} drop index x",
+                f"drop index y on {name}",
+                f"alter table {name} drop index x, drop index y",
+                f"alter table {name} add primary key (b)",
             ]
         ),
-        f"update j{k} set n_ = {{n}}",
+        f"update {name} set n_ = {{n}}",
     ]
+    return dropped if name in known else chance.choice([made, [*made, *dropped]])
 
 
 THEMES: Mapping[str, Theme] = {

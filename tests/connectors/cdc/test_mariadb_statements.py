@@ -51,6 +51,7 @@ ALTERS = (
     "alter table t add e enum('é', 'ß', 'x') character set greek, add s set('x', 'ü') character set ucs2",
     "alter table t add e enum('a', 'é', 'it''s'); alter table t convert to character set latin2",
     "alter table t add e enum('a', 'é', 'it''s'); alter table t convert to character set utf16",
+    "alter table t add e enum('a', 'é', 'it''s', 'abcde'); alter table t convert to character set utf32",
     "set statement sql_mode='' for alter table t change a z int, change b a varchar(5)",
     "set statement max_statement_time=9, sort_buffer_size=(1024*64) for rename table t to u; rename table u to t",
     "create table u (v text(300), w varchar(9)) character set binary; drop table t; rename table u to t",

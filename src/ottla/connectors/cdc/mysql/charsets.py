@@ -85,8 +85,18 @@ def reread(text: str, before: str | None, after: str) -> str:
         return text
     codec = _CODECS.get(after)
     data = _bytes_of(text, before)
+    if after == "utf32":
+        return "".join(_of_four(data[at : at + 4]) for at in range(0, len(data), 4))
     found = decoder_of(after)(data) if codec is None else data.decode(codec, "replace")
     return found.replace("\ufffd", _UNKNOWN)
+
+
+def _of_four(data: bytes) -> str:
+    """A character of UTF-32, or as many unknown ones as there are bytes."""
+    try:
+        return data.decode("utf-32-be")
+    except UnicodeDecodeError:
+        return _UNKNOWN * len(data)
 
 
 def _bytes_of(text: str, charset: str) -> bytes:
