@@ -13,7 +13,7 @@ from ottla.connect.converters.json_text import parse_json
 from ottla.connect.data.value_text import parse_decimal
 from ottla.connect.errors import DataError
 from ottla.connect.java_regex import compile_java
-from ottla.connectors.cdc.mysql.ddl_words import changes_rows
+from ottla.connectors.cdc.mysql.unsent import writes_rows
 from ottla.mirror.filters import DefaultTopicFilter
 from ottla.security.principal_rules import KerberosRules, NoRuleError, SslRules
 from ottla.sql import parse_expression
@@ -111,8 +111,8 @@ def test_comments_that_do_not_end_are_read_once() -> None:
 
 
 def test_comments_before_a_statement_of_a_binlog_are_passed_over_once() -> None:
-    assert not changes_rows("/**/" * 60 + "SELECT")
-    assert changes_rows(" /* a */ /* b */\ninsert INTO t VALUES (1)")
+    assert not writes_rows("/**/" * 60 + "ALTER TABLE t ADD a int")
+    assert writes_rows(" /* a */ /* b */\ninsert INTO t VALUES (1)")
 
 
 def test_a_json_text_that_does_not_end_is_read_once() -> None:

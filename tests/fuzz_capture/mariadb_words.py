@@ -424,6 +424,73 @@ def images(chance: random.Random, tables: Sequence[Table]) -> list[str]:
     return [f"set session {setting}", *row_statement(chance, tables), *row_statement(chance, tables)]
 
 
+def unsent(chance: random.Random, tables: Sequence[Table]) -> list[str]:
+    """Statements in the place of rows that write through views, triggers, routines and foreign keys."""
+    some = own(tables) or list(tables)
+    one, two = map(quoted, chance.sample([each.name for each in some] * 2, 2))
+    k = chance.randrange(20)
+    body = f"update {two} set n_ = "
+    made, written, gone = chance.choice(
+        [
+            ([f"create or replace view uv{k} as select * from {one}"], f"update uv{k} set n_ = {{n}}", "view uv"),
+            (
+                [
+                    f"create or replace view uv{k} as select * from {one}",
+                    f"create or replace view uw{k} as select * from uv{k}",
+                ],
+                f"update uw{k} set n_ = {{n}}",
+                "view uw",
+            ),
+            (
+                [f"create or replace trigger ut{k} before update on {one} for each row {body}{{n}}"],
+                f"update {one} set n_ = {{n}}",
+                "trigger ut",
+            ),
+            (
+                [f"create or replace procedure up{k}(x int) begin {body}x; end"],
+                f"call up{k}({{n}})",
+                "procedure up",
+            ),
+            (
+                [f"create or replace function uf{k}(x int) returns int deterministic begin {body}x; return x; end"],
+                chance.choice([f"select uf{k}({{n}})", f"do uf{k}({{n}})", f"set @x = uf{k}({{n}})"]),
+                "function uf",
+            ),
+            ([], f"update {one} x join {two} y on x.id = y.id set x.n_ = {{n}}", ""),
+            ([], f"delete {one} from {one} join {two} using (id)", ""),
+            (
+                ["create table if not exists log_ (id int auto_increment primary key, n_ bigint)"],
+                f"insert ignore into log_ (n_) select {{n}} from {two}",
+                "table log_",
+            ),
+        ]
+    )
+    how = chance.choice(["STATEMENT", "STATEMENT", "ROW"])
+    found = [*made, f"set session binlog_format = {how}", written, "set session binlog_format = ROW"]
+    if gone and chance.random() < 0.4:
+        found.append(f"drop {gone if gone.endswith('_') else f'{gone}{k}'}")
+    return found
+
+
+def cascades(chance: random.Random, tables: Sequence[Table]) -> list[str]:
+    """Foreign keys that change rows: the binlog has not what they do."""
+    k = chance.randrange(10)
+    rule = chance.choice(["on delete cascade", "on update cascade", "on delete set null", "on delete restrict"])
+    return chance.choice(
+        [
+            [
+                f"create table if not exists fp{k} (id int primary key, n_ bigint)",
+                f"create table if not exists fc{k} (id int primary key, n_ bigint, p int, "
+                f"foreign key (p) references fp{k} (id) {rule})",
+                f"insert ignore into fp{k} values (1, {{n}}), (2, {{n}})",
+                f"insert ignore into fc{k} values (1, {{n}}, 1), (2, {{n}}, 2), (3, {{n}}, null)",
+            ],
+            [f"delete from fp{k} where id = 1"],
+            [f"update ignore fp{k} set id = id + 10, n_ = {{n}} where id < 3"],
+        ]
+    )
+
+
 def sessions(chance: random.Random, tables: Sequence[Table]) -> list[str]:
     """A session with settings of its own."""
     return [
@@ -497,21 +564,25 @@ def transactions(chance: random.Random, tables: Sequence[Table]) -> list[str]:
 
 
 def unique_keys(chance: random.Random, tables: Sequence[Table]) -> list[str]:
-    """Tables without a primary key whose unique key is told, and is dropped."""
-    k = chance.randrange(100)
-    return [
-        f"create or replace table j{k} (id int not null, n_ bigint, b varchar(9) not null, unique x (id), unique y (b))",
-        f"replace into j{k} values (1, {{n}}, 'a'), (2, {{n}}, 'b')",
+    """Tables without a primary key whose unique key is told, and is dropped, at once or after what comes between."""
+    known = [each.name for each in tables if each.name.startswith("j")]
+    name = chance.choice(known) if known and chance.random() < 0.6 else f"j{chance.randrange(100)}"
+    made = [
+        f"create or replace table {name} (id int not null, n_ bigint, b varchar(9) not null, unique x (id), unique y (b))",
+        f"replace into {name} values (1, {{n}}, 'a'), (2, {{n}}, 'b')",
+    ]
+    dropped = [
         chance.choice(
             [
-                f"alter table j{k} drop index x",
-                f"drop index y on j{k}",
-                f"alter table j{k} drop index x, drop index y",
-                f"alter table j{k} add primary key (b)",
+                f"alter table {name} drop index x",
+                f"drop index y on {name}",
+                f"alter table {name} drop index x, drop index y",
+                f"alter table {name} add primary key (b)",
             ]
         ),
-        f"update j{k} set n_ = {{n}}",
+        f"update {name} set n_ = {{n}}",
     ]
+    return dropped if name in known else chance.choice([made, [*made, *dropped]])
 
 
 THEMES: Mapping[str, Theme] = {
@@ -527,6 +598,8 @@ THEMES: Mapping[str, Theme] = {
         charsets,
         codecs,
         images,
+        unsent,
+        cascades,
         sessions,
         versions,
         compressed,

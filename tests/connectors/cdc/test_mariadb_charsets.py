@@ -35,6 +35,15 @@ def test_each_byte_of_each_character_set_is_told_as_the_server_tells_it(cursor: 
         assert {key: decoder_of(charset)(key) for key in found} == found, charset
 
 
+def test_each_byte_in_a_column_of_one_byte_a_character_is_told_as_a_query_tells_it(cursor: Any) -> None:
+    for charset in single_byte_sets(cursor):
+        cursor.execute(f"create or replace table t (i int primary key, v varchar(9) character set {charset})")
+        cursor.executemany("insert into t values (%s, unhex(%s))", [(each, f"{each:02x}") for each in range(256)])
+        cursor.execute("select hex(v), hex(convert(v using utf8mb4)) from t")
+        for kept, told in cursor.fetchall():
+            assert decoder_of(charset)(bytes.fromhex(kept)) == bytes.fromhex(told).decode(), (charset, kept)
+
+
 @pytest.mark.parametrize("charset", MULTI_BYTE)
 def test_each_character_of_several_bytes_is_told_as_the_server_tells_it(cursor: Any, charset: str) -> None:
     found = {**characters(cursor, charset, 1), **characters(cursor, charset, 2)}

@@ -85,8 +85,12 @@ def scanned(
     pieces: Callable[[T], Iterator[Piece]],
     metrics: CaptureMetrics,
     notifications: Notifications,
+    is_failed: Callable[[TableId], bool] = lambda _: False,
 ) -> Iterator[Read]:
-    """Yield all rows, the first and the last of a table and of all marked as such; `pieces` reads a table."""
+    """Yield all rows, the first and the last of a table and of all marked as such; `pieces` reads a table.
+
+    `is_failed` says of a table that was read whether the server has refused a part of it.
+    """
     metrics.snapshot_began(len(tables))
     tell, names = notifications.tell, [str(each.id) for each in tables]
     tell(INITIAL, "STARTED")
@@ -105,7 +109,8 @@ def scanned(
             waiting = piece
             metrics.read(str(table.id), piece.count)
         metrics.table_done()
-        done: dict[str, Any] = {"scanned_collection": table.id, "total_rows_scanned": count, "status": "SUCCEEDED"}
+        status = "SQL_EXCEPTION" if is_failed(table.id) else "SUCCEEDED"
+        done: dict[str, Any] = {"scanned_collection": table.id, "total_rows_scanned": count, "status": status}
         tell(INITIAL, "TABLE_SCAN_COMPLETED", tables=names, **done)
         if waiting is not None and count:
             waiting.last = "last_in_data_collection"

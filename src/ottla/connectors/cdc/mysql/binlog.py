@@ -20,7 +20,16 @@ from ottla.background import supervise_thread
 from ottla.connect import ConnectError, DataError
 from ottla.connectors.cdc.mysql.charsets import decoder_of
 from ottla.connectors.cdc.mysql.compression import HEADER_BYTES, PACKED, unpacked
-from ottla.connectors.cdc.mysql.plain_bytes import QUERY, ROWS, TABLE_MAP, TableMap, map_parts, query_parts, rows_parts
+from ottla.connectors.cdc.mysql.plain_bytes import (
+    LOAD,
+    QUERY,
+    ROWS,
+    TABLE_MAP,
+    TableMap,
+    map_parts,
+    query_parts,
+    rows_parts,
+)
 from ottla.connectors.cdc.mysql.positions import Start
 from ottla.connectors.cdc.mysql.server import purged_error
 from ottla.connectors.cdc.replication import ServerAwayError
@@ -377,8 +386,8 @@ def _of_bytes(data: bytes, type_: int, header: Head) -> BinlogEvent | None:
         return Rows(*header, op, number, body)
     if type_ == PARTIAL_UPDATE:
         return Rows(*header, "u", int.from_bytes(data[HEADER_BYTES : HEADER_BYTES + 6], "little"), b"", True)
-    if type_ == QUERY:
-        query = query_parts(data)
+    if type_ in (QUERY, LOAD):
+        query = query_parts(data, type_)
         return Query(*header, query.database, _statement(query.text, query.charset), query.thread, query.sql_mode)
     return None
 
@@ -429,7 +438,7 @@ _TYPE_AT: Final = 4
 PARTIAL_UPDATE: Final = 39
 """MySQL's updates of parts of JSON documents."""
 _MARKS: Final[Mapping[int, int]] = {
-    each: 0xC8 + at for at, each in enumerate((QUERY, TABLE_MAP, *ROWS, PARTIAL_UPDATE))
+    each: 0xC8 + at for at, each in enumerate((QUERY, TABLE_MAP, *ROWS, PARTIAL_UPDATE, LOAD))
 }
 """Types of events that are taken apart here, and ones that no server has."""
 _PLAIN: Final[Mapping[int, int]] = {mark: type_ for type_, mark in _MARKS.items()}

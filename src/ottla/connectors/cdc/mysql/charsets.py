@@ -16,7 +16,7 @@ from typing import Final
 from ottla.connect import DataError
 from ottla.connectors.cdc.mysql.charset_facts import DIFFERENCES, HIGH_HALVES, LOW_HALVES
 
-__all__ = ["CODEC", "decoder_of"]
+__all__ = ["CODEC", "decoder_of", "kept_as", "reread"]
 
 Decode = Callable[[bytes], str]
 _UNKNOWN: Final = "?"
@@ -52,6 +52,81 @@ def decoder_of(charset: str | None) -> Decode:
     if name in MULTI_BYTE:
         return _of_codec(*MULTI_BYTE[name], _differences(name))
     raise DataError(f"Texts of character set {charset} cannot be read here: convert the column to utf8mb4")
+
+
+def kept_as(text: str, charset: str | None) -> str:
+    """Return what a server keeps of a text in a character set: what that has not is `?`."""
+    if text.isascii() and charset != "swe7":
+        return text
+    has = _has(charset or "utf8mb4")
+    return "".join(each if has(each) else _UNKNOWN for each in text)
+
+
+@cache
+def _has(charset: str) -> Callable[[str], bool]:
+    """What says whether a character set has a character."""
+    if charset in HIGH_HALVES:
+        return frozenset(decoder_of(charset)(bytes(range(256)))).__contains__
+    if charset in MULTI_BYTE:
+        codec, known = MULTI_BYTE[charset][0], frozenset(_differences(charset).values())
+        return lambda text: text in known or _is_in(text, codec)
+    if charset in ("utf8", "utf8mb3", "ucs2"):
+        return lambda text: ord(text) <= _PLANE_END
+    return lambda text: True
+
+
+def reread(text: str, before: str | None, after: str) -> str:
+    """Return what a value of an enum or a set is where `CONVERT TO` has changed its character set.
+
+    MariaDB keeps its bytes, and reads them in the other set. Raises DataError where they are not known.
+    """
+    before = before or "utf8mb4"
+    if before == after or (text.isascii() and not {before, after} & _NOT_ASCII):
+        return text
+    codec = _CODECS.get(after)
+    data = _bytes_of(text, before)
+    if after == "utf32":
+        return "".join(_of_four(data[at : at + 4]) for at in range(0, len(data), 4))
+    found = decoder_of(after)(data) if codec is None else data.decode(codec, "replace")
+    return found.replace("\ufffd", _UNKNOWN)
+
+
+def _of_four(data: bytes) -> str:
+    """A character of UTF-32, or as many unknown ones as there are bytes."""
+    try:
+        return data.decode("utf-32-be")
+    except UnicodeDecodeError:
+        return _UNKNOWN * len(data)
+
+
+def _bytes_of(text: str, charset: str) -> bytes:
+    if charset in HIGH_HALVES:
+        at = {each: byte for byte, each in enumerate(decoder_of(charset)(bytes(range(256))))}
+        return bytes(at.get(each, ord(_UNKNOWN)) for each in text)
+    if (codec := _CODECS.get(charset)) is None:
+        raise DataError(f"What character set {charset} makes of {text!r} is not known")
+    return text.encode(codec, "replace")
+
+
+_CODECS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("utf8", "utf8mb3", "utf8mb4"), "utf-8"),
+    **dict.fromkeys(("utf16", "ucs2"), "utf-16-be"),
+    "utf16le": "utf-16-le",
+    "utf32": "utf-32-be",
+}
+_NOT_ASCII: Final = frozenset(("utf16", "ucs2", "utf16le", "utf32", "swe7"))
+"""Sets in which letters of ASCII are other bytes, or its bytes other characters."""
+
+
+def _is_in(text: str, codec: str) -> bool:
+    try:
+        text.encode(codec)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+_PLANE_END: Final = 0xFFFF
 
 
 def _of_table(table: str) -> Decode:

@@ -22,7 +22,7 @@ from ottla.connectors.cdc.mysql.ddl_columns import (
     settled,
     skip_clause,
 )
-from ottla.connectors.cdc.mysql.ddl_words import DdlError, Words
+from ottla.connectors.cdc.mysql.ddl_words import DdlError, Words, skip_settings
 from ottla.connectors.cdc.mysql.tables import SqlTable, Tables
 
 __all__ = ["Effect", "TableChange", "follow"]
@@ -56,7 +56,7 @@ def follow(statement: str, database: str, tables: Tables, charsets: Mapping[str,
     """
     words = Words(statement, sql_mode)
     if words.takes("SET", "STATEMENT"):
-        _skip_settings(words)
+        skip_settings(words)
     statement_of = _Statement(words, database, tables, charsets)
     if words.takes("CREATE"):
         return statement_of.create()
@@ -71,15 +71,6 @@ def follow(statement: str, database: str, tables: Tables, charsets: Mapping[str,
         name = statement_of.table_name()
         return Effect(name.schema, (TableChange("TRUNCATE", name, tables.get(name)),))
     return Effect(database, is_ddl=False)
-
-
-def _skip_settings(words: Words) -> None:
-    """Pass over the settings that a statement has for itself (`SET STATEMENT … FOR`)."""
-    while not words.is_over and not words.takes("FOR"):
-        if words.sees("("):
-            words.skip_brackets()
-        else:
-            words.next()
 
 
 class _Statement:

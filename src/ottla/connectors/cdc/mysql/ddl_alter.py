@@ -1,8 +1,8 @@
 """What the parts of one `ALTER TABLE` make of a table together, as the server resolves them. Pure.
 
 Names of columns in a part are those from before the statement, and those behind `AFTER` from behind it: so names can be
-swapped. First the old columns are taken in their order, dropped or as they become; then new ones, and those that move, in
-the order of the parts; then old keys with their columns' new names, and new keys.
+swapped. First the old columns are taken in their order, dropped or as they become; then those that move are taken out and
+put elsewhere, and new ones put in, in the order of the parts; then old keys with their columns' new names, and new keys.
 """
 
 from __future__ import annotations
@@ -40,22 +40,28 @@ def altered(table: SqlTable, parts: Alteration) -> SqlTable:
     charset = parts.charset or table.charset
     known = {each.name.lower() for each in table.columns}
     changes = {old: found for old, found, _ in parts.definitions if old is not None}
+    if both := parts.dropped & changes.keys():
+        raise DdlError(f"Columns are dropped and changed at once: {', '.join(sorted(both))}")
     columns: list[SqlColumn] = []
     names: dict[str, str | None] = {}
     """The names of old columns now; None where one is gone."""
+    moving: dict[str, SqlColumn] = {}
     for each in table.columns:
         name = each.name.lower()
         new = _changed(each, name, parts, changes, table, charset)
         names[name] = None if new is None else new.name
-        if new is not None and not _moves(changes.get(name)):
+        if new is not None:
             columns.append(new)
+            moving[name] = new
     for old, found, is_kept in parts.definitions:
         name = found.column.name.lower()
         if old is None and is_kept and (name in known or any(name == each.name.lower() for each in columns)):
             continue
         if old is not None and (old not in known or not _moves(found)):
             continue
-        columns.insert(_place(columns, found), _column(found, table, old, charset))
+        new = None if old is None else moving[old]
+        columns = [each for each in columns if each is not new]
+        columns.insert(_place(columns, found), _column(found, table, old, charset) if new is None else new)
     return _with_keys(replace(table, columns=tuple(columns), charset=charset), parts, names)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ottla.connect import DataError
+from ottla.connectors.cdc.mysql.charsets import kept_as, reread
 from ottla.connectors.cdc.mysql.ddl_words import DdlError, Words
 from ottla.connectors.cdc.mysql.tables import SqlColumn, SqlType
 
@@ -136,8 +138,10 @@ def key_definition(words: Words) -> KeyDefinition | None:
         kind = "UNIQUE"
         words.takes_any("INDEX", "KEY")
     elif words.takes("PERIOD", "FOR"):
+        words.takes("IF", "NOT", "EXISTS")
         is_system = words.name().upper() in ("SYSTEM_TIME", "SYSTEM")
-        return KeyDefinition("PERIOD", "", key_columns(words) if is_system else ())
+        columns = key_columns(words)
+        return KeyDefinition("PERIOD", "", columns if is_system else ())
     else:
         skip_clause(words)
         return KeyDefinition("OTHER", constraint)
@@ -168,6 +172,8 @@ def key_columns(words: Words) -> tuple[str, ...]:
             found.append(words.name())
             words.skip_brackets()
         words.takes_any("ASC", "DESC")
+        if words.takes("WITHOUT", "OVERLAPS"):  # a period's name, which is no column
+            is_plain = False
         if not words.takes(",") and not words.sees(")"):
             raise DdlError(f"A key has {words.peek().text!r}, which is no column")
     return tuple(found) if is_plain else ()
@@ -309,6 +315,12 @@ def settled(found: ColumnDefinition, charset: str | None) -> ColumnDefinition:
 def converted(type_: SqlType, charset: str) -> SqlType:
     """Return a text's type in another character set, in which it has room for as many characters."""
     if type_.values:
+        try:
+            values = tuple(reread(each, type_.charset, charset) for each in type_.values)
+        except DataError as error:
+            raise DdlError(str(error)) from error
+        return replace(type_, charset=charset, values=values)
+    if type_.name == "JSON":  # MariaDB's is a text
         return replace(type_, charset=charset)
     if not type_.is_text:
         return type_
@@ -325,6 +337,8 @@ def _settled(type_: SqlType, charset: str | None) -> SqlType:
     """Return a type with its character set, and the name that it has by its length."""
     if type_.is_text or type_.values:
         type_ = replace(type_, charset=type_.charset or charset)
+    if type_.values:
+        type_ = replace(type_, values=tuple(kept_as(each, type_.charset) for each in type_.values))
     if type_.charset == "binary" and type_.name in _BINARY:
         type_ = replace(type_, name=_BINARY[type_.name], charset=None)
     if type_.name in ("TEXT", "BLOB") and type_.width is not None:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["ANSI_QUOTES", "DdlError", "Word", "Words", "changes_rows", "words_of"]
+__all__ = ["ANSI_QUOTES", "DdlError", "Word", "Words", "is_about_database", "skip_settings", "words_of"]
 
 _WORD: Final = re.compile(
     r"""(?P<space>\s+|--(?=\s|$)[^\n]*|\#[^\n]*|/\*(?![!M])(?:.*?)\*/|/\*M?!\d*|\*/)
@@ -26,10 +26,6 @@ _PLAIN_WORD: Final = re.compile(
 ANSI_QUOTES: Final = 4
 NO_BACKSLASH_ESCAPES: Final = 0x100000
 """Bits of sql_mode: names stand in double quotes; a backslash is one."""
-_CHANGES: Final = re.compile(
-    r"\s*+(?:/\*(?>.*?\*/)\s*+)*+(?:INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH|SET\s+STATEMENT)\b", re.I | re.S
-)
-"""Comments are passed over whole: who tries to end one later takes exponential time over many."""
 _ESCAPES: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 
 
@@ -123,6 +119,27 @@ class Words:
                 depth += (word.text == "(") - (word.text == ")")
 
 
+def skip_settings(words: Words) -> None:
+    """Pass over the settings that a statement has for itself (`SET STATEMENT … FOR`)."""
+    while not words.is_over and not words.takes("FOR"):
+        if words.sees("("):
+            words.skip_brackets()
+        else:
+            words.next()
+
+
+def is_about_database(statement: str) -> bool:
+    """Return whether a statement makes or alters a database."""
+    words = Words(statement)
+    if words.takes("SET", "STATEMENT"):
+        skip_settings(words)
+    if not words.takes("ALTER"):
+        if not words.takes("CREATE"):
+            return False
+        words.takes("OR", "REPLACE")
+    return words.sees("DATABASE") or words.sees("SCHEMA")
+
+
 def words_of(statement: str) -> frozenset[str]:
     """Return all that may be a name in a statement, without its quotes."""
     quoted_ = re.findall(r"`((?:[^`]|``)+)`|\"([^\"]+)\"", statement)
@@ -161,8 +178,3 @@ def _unescaped(text: str, *, is_plain: bool) -> str:
         inner,
         flags=re.DOTALL,
     )
-
-
-def changes_rows(text: str) -> bool:
-    """Return whether a statement changes rows, comments before it or not."""
-    return _CHANGES.match(text) is not None

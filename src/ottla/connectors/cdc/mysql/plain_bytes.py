@@ -16,9 +16,13 @@ from ottla.connectors.cdc.mysql import rows
 from ottla.connectors.cdc.mysql.compression import HEADER_BYTES, length_coded
 from ottla.connectors.cdc.mysql.rows import WireColumn
 
-__all__ = ["QUERY", "ROWS", "TABLE_MAP", "QueryParts", "TableMap", "map_parts", "query_parts", "rows_parts"]
+__all__ = ["LOAD", "QUERY", "ROWS", "TABLE_MAP", "QueryParts", "TableMap", "map_parts", "query_parts", "rows_parts"]
 
 QUERY: Final = 2
+LOAD: Final = 18
+"""A statement that loads rows from a file, in the place of them."""
+_OF_FILE_BYTES: Final = 13
+"""What such a statement says of the file, in front of what it says of its session."""
 TABLE_MAP: Final = 19
 ROWS: Final[Mapping[int, str]] = {23: "c", 24: "u", 25: "d", 30: "c", 31: "u", 32: "d"}
 """Types of events of rows, and what they do; from 30 on with more in front of the rows."""
@@ -151,12 +155,13 @@ def rows_parts(event: bytes, type_: int) -> tuple[str, int, int, bytes]:
     return ROWS[type_], _number(event[HEADER_BYTES : HEADER_BYTES + 6]), count, event[at:]
 
 
-def query_parts(event: bytes) -> QueryParts:
-    """Take a statement apart, its checksum left off."""
+def query_parts(event: bytes, type_: int = QUERY) -> QueryParts:
+    """Take a statement apart, its checksum left off; `type_` is its type, which its header need not have."""
     at = HEADER_BYTES
-    thread, size = _number(event[at : at + 4]), event[at + 8]
-    status = event[at + 13 : at + 13 + _SHORT.unpack_from(event, at + 11)[0]]
-    at += 13 + len(status)
+    thread, size, status_size = _number(event[at : at + 4]), event[at + 8], _SHORT.unpack_from(event, at + 11)[0]
+    at += 13 + (_OF_FILE_BYTES if type_ == LOAD else 0)
+    status = event[at : at + status_size]
+    at += len(status)
     database = event[at : at + size].decode("utf-8", "replace")
     sql_mode, charset = _session(status)
     return QueryParts(thread, database, event[at + size + 1 :], sql_mode, charset)

@@ -11,10 +11,12 @@ from ottla.connect import ConnectError, DataError
 from ottla.connectors.cdc.mysql.gtids import gtid_state
 from ottla.connectors.cdc.signals import KEPT
 
-__all__ = ["XA_PREPARED", "Position", "Start"]
+__all__ = ["ASKED_AT", "REFUSED", "XA_PREPARED", "Position", "Start"]
 
 REFUSED: Final = "refused_tables"
 """The part of an offset that says which tables are not told any more, and why."""
+ASKED_AT: Final = "statements_until"
+"""The part of an offset that says where the server was when it was asked what a statement may have changed."""
 XA_PREPARED: Final = "xa_prepared"
 """The name in source offsets of transactions that are prepared, and neither committed nor rolled back."""
 
@@ -77,7 +79,9 @@ class Position:
             gtid_state(str(gtids))
         except DataError as error:
             raise ConnectError(f"An offset of this connector has gtids: {error}") from error
-        kept = {name: value for name, value in offset.items() if name.startswith((*KEPT, XA_PREPARED, REFUSED))}
+        kept = {
+            name: value for name, value in offset.items() if name.startswith((*KEPT, XA_PREPARED, REFUSED, ASKED_AT))
+        }
         if "resume_gtid" not in offset:
             return cls(file, pos, str(gtids), more=kept)
         event, row = int(offset.get("event", 0)), int(offset.get("row", 0))

@@ -26,9 +26,10 @@ from ottla.connectors.cdc.mysql.binlog import (
     Xid,
 )
 from ottla.connectors.cdc.mysql.binlog_events import BinlogMoment, SchemaChanges, stands_at
+from ottla.connectors.cdc.mysql.cascades import Cascades
 from ottla.connectors.cdc.mysql.ddl import Effect, TableChange, follow
 from ottla.connectors.cdc.mysql.ddl_columns import charset_of_collation
-from ottla.connectors.cdc.mysql.ddl_words import DdlError, changes_rows, words_of
+from ottla.connectors.cdc.mysql.ddl_words import DdlError, is_about_database, words_of
 from ottla.connectors.cdc.mysql.gtids import GtidFilter
 from ottla.connectors.cdc.mysql.history import HistoryStore, history_record
 from ottla.connectors.cdc.mysql.plain_bytes import TableMap
@@ -39,6 +40,7 @@ from ottla.connectors.cdc.mysql.server import SYSTEM, Server, Where
 from ottla.connectors.cdc.mysql.shapes import by_names, fits, row_end, row_format, with_nulls
 from ottla.connectors.cdc.mysql.tables import SqlTable, Tables
 from ottla.connectors.cdc.mysql.transaction_state import OpenTransaction, Readable, Replay, as_of_now, parts_of
+from ottla.connectors.cdc.mysql.unsent import Unsent, emptied, writes_rows
 from ottla.connectors.cdc.replication import ServerAwayError
 from ottla.connectors.cdc.signalling import Signalling
 
@@ -74,6 +76,8 @@ class BinlogReading:
         self._opened = opened
         """Connects to the server, to look at a table."""
         self._selection = events.selection
+        self._cascades = Cascades(opened, self._is_told)
+        self._unsent = Unsent(opened, self._is_told, self._is_at, self.refuse)
         self._skips = frozenset(each.strip() for each in settings["skipped.operations"])
         self._schema_changes = SchemaChanges(events) if settings["include.schema.changes"] else None
         self._has_blocks, self._has_queries = settings["provide.transaction.metadata"], settings["include.query"]
@@ -101,6 +105,7 @@ class BinlogReading:
         self._tables = Tables() if tables is None else tables
         self._prepared.restore(position.more)
         self._refused.restore(position.more)
+        self._unsent.restore(position.more)
 
     def await_prepared(self, found: Mapping[str, Unsettled]) -> None:
         """Tell XA transactions at their commit that were prepared before the position."""
@@ -111,7 +116,7 @@ class BinlogReading:
     def keep(self) -> None:
         """Have what signals have asked for, and what is prepared, stand in the offsets from now on."""
         signals = {} if self.signals is None else self.signals.kept()
-        kept = {**signals, **self._prepared.kept(), **self._refused.kept()}
+        kept = {**signals, **self._prepared.kept(), **self._refused.kept(), **self._unsent.kept()}
         if kept != self.position.more:
             self.position = self.position.keeping(kept)
 
@@ -130,12 +135,14 @@ class BinlogReading:
         self._mapped = {}
         self._prepared.restore(self.position.more)
         self._refused.restore(self.position.more)
+        self._unsent.restore(self.position.more)
         if self.signals is not None:
             self.signals.incremental.lost()
 
     def lost(self) -> None:
         """Forget what is under way: it comes again."""
         self._transaction = self._replay = None
+        self._cascades.forget()
         self.waiting = self.waiting[: self.ready]
 
     def taken(self) -> list[SourceRecord]:
@@ -168,8 +175,7 @@ class BinlogReading:
             case Rows():
                 self._rows(event)
             case Mapped():
-                self._mapped[event.number] = event
-                self._count()
+                self._map(event)
             case Gtid():
                 self._begun(event)
             case Xid():
@@ -186,6 +192,12 @@ class BinlogReading:
                 self._mapped.clear()
                 if event.at_s and not self.position.event and not self.position.row:
                     self.position = self.position.at(event.file, event.position)
+
+    def _map(self, event: Mapped) -> None:
+        self._mapped[event.number] = event
+        name = TableId(event.table_map.database, event.table_map.table)
+        self._cascades.mapped(name, f"{self._file}:{event.begin}")
+        self._count()
 
     def _count(self) -> None:
         if self._transaction is not None:
@@ -221,6 +233,7 @@ class BinlogReading:
 
     def _ended(self, event: BinlogEvent) -> None:
         transaction = self._transaction
+        self._cascades.ended(f"{self._file}:{event.end}")
         self._pass(event)
         self._metrics.committed += 1
         if transaction is not None and transaction.block is not None:
@@ -400,8 +413,7 @@ class BinlogReading:
             case Rows():
                 self._rows(event)
             case Mapped():
-                self._mapped[event.number] = event
-                self._count()
+                self._map(event)
             case RowsQuery() if self._has_queries and self._transaction is not None:
                 self._transaction.query = event.text
 
@@ -426,6 +438,7 @@ class BinlogReading:
         if mapped is None:
             raise ConnectError(f"The binlog has rows at {self._file}:{event.begin} of a table that it has not told of")
         name = TableId(mapped.table_map.database, mapped.table_map.table)
+        self._cascades.changed(name, event.op)
         if transaction.is_foreign or name in self._refused:
             self._metrics.filtered()
             return
@@ -440,15 +453,15 @@ class BinlogReading:
         except ServerAwayError:
             raise
         except (ConnectError, DataError, ValueError, IndexError, StructError) as error:
-            self._refuse(name, f"{error} (rows at {self._file}:{event.begin})")
+            self.refuse(name, f"{error} (rows at {self._file}:{event.begin})")
 
-    def _refuse(self, name: TableId, why: str) -> None:
-        """Tell a table no more, of which a change is not known; or pass over the change, where that is asked for."""
+    def refuse(self, name: TableId, why: str) -> None:
+        """Tell a table no more, of which something is not known; or pass over that, where it is asked for."""
         if self._failure == "fail":
             self._refused.add(name, why)
             self.keep()
         elif self._failure == "warn":
-            log.warning("A change of %s is not told: %s", name, why)
+            log.warning("Of table %s something is not told: %s", name, why)
 
     def _check_image(self, event: Rows, found: Readable) -> None:
         """Raise DataError where an event does not tell rows whole."""
@@ -578,19 +591,22 @@ class BinlogReading:
     # -- statements
 
     def _statement(self, event: Query, text: str) -> None:
-        """Follow a statement about tables; refuse one that has changed rows."""
-        if event.database.lower() in SYSTEM:
-            return
+        """Follow a statement about tables; refuse those that one in the place of rows may have changed."""
+        text = emptied(text) or text
+        known = {*self._tables}
         try:
             effect = follow(text, event.database, self._tables, self._charsets, event.sql_mode)
         except (DdlError, ValueError, IndexError, OverflowError) as error:
             self._not_understood(event, text, error)
-            return
-        if not effect.is_ddl:
-            if changes_rows(text) and "generated by server" not in text:
-                self._foreign(text, event)
-            return
-        if effect.database.lower() in SYSTEM:
+            effect = Effect(event.database, is_ddl=False)
+        known |= self._tables.keys()
+        if not writes_rows(text, event.sql_mode):
+            self._cascades.altered()
+            self._unsent.altered(text, f"{self._file}:{event.begin}", event.sql_mode, known)
+        elif self._transaction is None or not self._transaction.is_foreign:
+            self._unsent.said(text, event.database, f"{self._file}:{event.begin}", event.sql_mode, known)
+            self.keep()
+        if not effect.is_ddl or effect.database.lower() in SYSTEM:
             return
         self._note_charset(text, effect)
         for change in effect.changes:
@@ -612,6 +628,9 @@ class BinlogReading:
                 self._keep(event, words, part)
                 self._tell(event, words, part)
 
+    def _is_told(self, table: TableId) -> bool:
+        return self._selection.has_table(table) and table not in self._refused
+
     def _not_understood(self, event: Query, text: str, error: Exception) -> None:
         """Forget what is known of the tables that a statement names: where their rows come, the server is asked."""
         named = words_of(text)
@@ -630,19 +649,8 @@ class BinlogReading:
         gone = tuple(TableChange("DROP", each) for each in forgotten)
         self._keep(event, text, Effect(event.database, gone) if gone else None)
 
-    def _foreign(self, text: str, event: Query) -> None:
-        """A statement in the place of rows: what it has changed is not told."""
-        named = words_of(text)
-        for each in self._tables:
-            if each.table in named and self._selection.has_table(each) and each not in self._refused:
-                self._refuse(
-                    each,
-                    f"the binlog has a statement at {self._file}:{event.begin} in the place of rows, of a session with "
-                    f"another binlog_format than ROW; what it has changed is not told: {text[:200]}",
-                )
-
     def _note_charset(self, text: str, effect: Effect) -> None:
-        if effect.changes or not re.match(r"\s*(?:CREATE|ALTER)\b", text, re.I):
+        if not is_about_database(text):
             return
         found = _CHARSET.search(text)
         charset = None if found is None else found[1] or charset_of_collation(found[2])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import ssl
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -16,12 +16,14 @@ from ottla.connectors.cdc.mysql.gtids import Executed, GtidFilter
 from ottla.connectors.cdc.mysql.positions import Position, Start
 from ottla.connectors.cdc.replication import ServerAwayError
 
-__all__ = ["Server", "Where", "connection_settings", "opened_server", "purged_error", "quoted", "start_of"]
+__all__ = ["Server", "Where", "code_of", "connection_settings", "opened_server", "purged_error", "quoted", "start_of"]
 
 log = logging.getLogger(__name__)
 SYSTEM: Final = ("information_schema", "mysql", "performance_schema", "sys")
 LOST: Final = (2003, 2006, 2013, 2014, 1053, 1158, 1159, 1160, 1161, 1927)
 """The driver's and servers' numbers for a connection that is gone."""
+LOCK_TIMEOUT: Final = 1205
+"""The server's number for a lock that was not had in time."""
 FIRST_BYTE: Final = 4
 """Where the first event of a file begins."""
 SLOW_SECONDS: Final = 3600
@@ -128,7 +130,7 @@ class Server:
         """Run what gives no rows."""
         self.rows(statement)
 
-    def stream(self, query: str, fetch: int) -> Iterator[Sequence[Sequence[Any]]]:
+    def stream(self, query: str, fetch: int) -> Generator[Sequence[Sequence[Any]], None, None]:
         """Yield a query's rows, so many at a time, as the server sends them."""
         import pymysql
         from pymysql.cursors import SSCursor
@@ -196,9 +198,14 @@ class Server:
 
     def tables(self, database: str) -> list[TableId]:
         """Return the names of a database's tables."""
-        found = self.rows(
-            f"show full tables from {quoted(database)} where table_type in ('BASE TABLE', 'SYSTEM VERSIONED')"
-        )
+        return self._of_types(database, "'BASE TABLE', 'SYSTEM VERSIONED'")
+
+    def sequences(self, database: str) -> list[TableId]:
+        """Return the names of a database's sequences, whose numbers are in the binlog like rows of tables."""
+        return self._of_types(database, "'SEQUENCE'")
+
+    def _of_types(self, database: str, types: str) -> list[TableId]:
+        found = self.rows(f"show full tables from {quoted(database)} where table_type in ({types})")
         return [TableId(database, each[0]) for each in found]
 
     def definition(self, table: TableId) -> str | None:
@@ -233,6 +240,12 @@ class Server:
             result.unbuffered_active = False  # else the driver would read what is left of a query first
         with contextlib.suppress(pymysql.err.Error):  # it was closed by the server
             self._connection.close()
+
+
+def code_of(error: ConnectError) -> int:
+    """Return the server's number of an error that a `Server` has raised; 0 where it has none."""
+    words = getattr(error.__cause__, "args", ())
+    return words[0] if words and isinstance(words[0], int) else 0
 
 
 def _error(error: Any, query: str) -> ConnectError:

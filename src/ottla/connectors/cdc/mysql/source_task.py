@@ -162,10 +162,12 @@ class BinlogSourceTask(CaptureTask[BinlogStream]):
             return
         self._stopping.wait(self._settings["snapshot.delay.ms"] / 1000)
         has_rows = self._mode != "no_data"
-        snapshot = Snapshot(*self._given(self._server), is_open=has_rows)
+        snapshot = Snapshot(*self._given(self._server), is_open=has_rows, failed=self._changes.refuse)
         snapshot.keep(self._history)
         self._changes.begin(snapshot.position, snapshot.charsets, snapshot.tables)
         self._changes.await_prepared(snapshot.prepared)
+        for table, why in snapshot.failures.items():
+            self._changes.refuse(table, why)
         parts: list[Iterator[SourceRecord | SourceColumns]] = []
         if self._settings["include.schema.changes"]:
             parts.append(snapshot.schema_changes(SchemaChanges(self._events)))
@@ -193,7 +195,7 @@ class BinlogSourceTask(CaptureTask[BinlogStream]):
                 "reset the connector's offsets to read the tables anew"
             )
         if tables is None:
-            snapshot = Snapshot(*self._given(self._server), is_open=False)
+            snapshot = Snapshot(*self._given(self._server), is_open=False, failed=self._changes.refuse)
             snapshot.position = position
             snapshot.keep(self._history)
             tables = snapshot.tables
@@ -211,7 +213,10 @@ class BinlogSourceTask(CaptureTask[BinlogStream]):
     def _blocking_scan(self) -> Scan:
         self._hang_up()
         self._server = self._opened_server()
-        return Scan(Snapshot(*self._given(self._server), self._signalling.blocking).records())
+        snapshot = Snapshot(*self._given(self._server), self._signalling.blocking, failed=_not_read)
+        for table, why in snapshot.failures.items():
+            _not_read(table, why)
+        return Scan(snapshot.records())
 
     def _close_snapshot(self) -> None:
         self._close_server()
@@ -382,6 +387,11 @@ class BinlogSourceTask(CaptureTask[BinlogStream]):
         if hasattr(self, "_metrics"):
             self._metrics.is_connected = False
         self._close_server()
+
+
+def _not_read(table: TableId, why: str) -> None:
+    """A table that a signal asked for cannot be read: its changes are told all the same."""
+    log.error("The snapshot that a signal asked for leaves table %s out: %s", table, why)
 
 
 class MySqlSourceTask(BinlogSourceTask):

@@ -104,7 +104,15 @@ class SqlTable:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Return the columns of its primary key, or of the first unique key that has no null."""
+        """Return the columns of its primary key, or of the first unique key that has no null.
+
+        The end of a row's time, which servers add to keys, is one and the same for all rows of now.
+        """
+        end = (self.row_end or "").lower()
+        return tuple(each for each in self._key if each.lower() != end)
+
+    @property
+    def _key(self) -> tuple[str, ...]:
         if self.primary:
             return self.primary
         required = {each.name.lower() for each in self.columns if each.is_required}
@@ -141,7 +149,7 @@ def column_json(column: SqlColumn, position: int) -> dict[str, Any]:
         "jdbcType": JDBC.get(type_.name, OTHER),
         "typeName": type_.expression,
         "typeExpression": type_.expression,
-        "charsetName": type_.charset if type_.is_text or type_.values else None,
+        "charsetName": type_.charset if type_.is_text or type_.values or type_.name == "JSON" else None,
         **({} if (length := _length(type_)) is None else {"length": length}),
         **({} if type_.scale is None else {"scale": type_.scale}),
         "position": position,
