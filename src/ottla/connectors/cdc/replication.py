@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.connect import ConnectError
 from ottla.connectors.cdc.pgoutput import EPOCH_US
-from ottla.connectors.cdc.sessions import PINNED
+from ottla.connectors.cdc.sessions import PINNED, as_options
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
@@ -290,9 +290,7 @@ def conninfo_of(settings: Mapping[str, Any], *, replication: bool) -> bytes:
         "keepalives": int(settings["database.tcpKeepAlive"]),
         "application_name": "Debezium Streaming" if replication else "Debezium General",
         "connect_timeout": 30,
-        "options": " ".join(
-            f"-c {name}={value}" for name, value in PINNED.items() if replication or name != "lc_monetary"
-        ),
+        "options": as_options({name: value for name, value in PINNED.items() if replication or name != "lc_monetary"}),
     }
     if replication:
         parts["replication"] = "database"
