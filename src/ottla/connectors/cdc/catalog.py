@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.connect import ConnectError, DataError
 from ottla.connectors.cdc.column_kinds import ColumnKind, ColumnType
-from ottla.connectors.cdc.replication import LOOK_SECONDS, ServerAwayError, is_away, is_ready, sqlstate_of
+from ottla.connectors.cdc.replication import (
+    LOOK_SECONDS,
+    ServerAwayError,
+    ServerSaysError,
+    is_away,
+    is_ready,
+    sqlstate_of,
+)
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -150,7 +157,8 @@ class Catalog:
 
     def _failure(self, words: str, code: str | None) -> ConnectError:
         """Return what has failed: the connection, which may come back, or what was asked."""
-        return ServerAwayError(words) if self.is_lost or (code is not None and is_away(code)) else ConnectError(words)
+        is_gone = self.is_lost or (code is not None and is_away(code))
+        return ServerAwayError(words) if is_gone else ServerSaysError(words, code)
 
     def texts(self, query: str) -> list[list[bytes | None]]:
         """Return a query's rows as the server prints them; raises ConnectError in its words."""

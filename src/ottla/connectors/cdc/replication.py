@@ -22,6 +22,7 @@ __all__ = [
     "ReplicationStream",
     "ServerAwayError",
     "ServerRefusesError",
+    "ServerSaysError",
     "connecting_error",
     "conninfo_of",
     "is_away",
@@ -90,6 +91,14 @@ class ServerAwayError(ConnectError):
 
 class ServerRefusesError(ServerAwayError):
     """The server is there, and does not take the connection: who is tried again for ever would never be heard of."""
+
+
+class ServerSaysError(ConnectError):
+    """The server has refused what it was asked; `code` is its SQLSTATE, None where it gave none."""
+
+    def __init__(self, words: str, code: str | None) -> None:
+        super().__init__(words)
+        self.code = code
 
 
 def is_away(code: str | None) -> bool:

@@ -9,12 +9,11 @@ from typing import Any, Final
 
 from ottla.connect import ConnectError, DataError
 from ottla.connectors.cdc.mysql.gtids import gtid_state
+from ottla.connectors.cdc.refused import REFUSED
 from ottla.connectors.cdc.signals import KEPT
 
 __all__ = ["XA_PREPARED", "Position", "Start"]
 
-REFUSED: Final = "refused_tables"
-"""The part of an offset that says which tables are not told any more, and why."""
 XA_PREPARED: Final = "xa_prepared"
 """The name in source offsets of transactions that are prepared, and neither committed nor rolled back."""
 
