@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.connect import SourceRecord
-from ottla.connectors.cdc import replication
+from ottla.connectors.cdc import chunks, replication, scan
 from ottla.connectors.cdc.catalog import Catalog
 from ottla.connectors.cdc.chunks import Chunks
 from tests.connectors.cdc.replay import as_facts, begun, read_until_quiet, run_sql
@@ -242,3 +242,49 @@ def test_large_rows_are_read_by_their_bytes_and_not_by_their_number(
     first += read_until_quiet(task, None, 0.3)
     assert len(first) == 24
     task.stop()
+
+
+@pytest.mark.parametrize("surrogate", ["", "s"])
+def test_large_rows_are_read_in_smaller_chunks_and_none_is_left_out(
+    server: PostgresServer, database: str, surrogate: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size, count = 100_000, 40
+    run_sql(
+        server,
+        database,
+        f"{SIGNALS}; create table later (id int primary key, s int, v text); insert into later "
+        f"select g, case when g <= 12 then 1 else g / 2 end, repeat('x', {size}) from generate_series(1, {count}) g",
+    )
+    monkeypatch.setattr(chunks, "CHUNK_BYTES_MAX", 8 * size)
+    task = begun_with_signals(server, database, **{"incremental.snapshot.chunk.size": "1000"})
+    lengths: list[int] = []
+    read = Chunks.read
+
+    def watched(given: Chunks, *args: Any) -> Any:
+        found = read(given, *args)
+        lengths.append(len(found.rows))
+        return found
+
+    monkeypatch.setattr(Chunks, "read", watched)
+    more = {"surrogate-key": surrogate} if surrogate else {}
+    signal(server, database, "execute-snapshot", **{"data-collections": ["public.later"], **more})
+    found: list[SourceRecord] = []
+    until(lambda: found.extend(polled(task)) or len(rows(found)) >= count, "all rows", every=0)
+    task.stop()
+    assert sorted(row[0] for _, _, row in rows(found)) == [*range(1, count + 1)]
+    assert len(lengths) >= 3
+    if not surrogate:
+        assert max(lengths) <= 15
+
+
+def test_a_poll_of_large_rows_of_a_snapshot_takes_them_by_their_bytes(
+    server: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SourceContext, "takes_columns", False)
+    monkeypatch.setattr(scan, "TAKEN_BYTES_MAX", 1 << 20)
+    run_sql(server, database, "create table t (id int primary key, v text)")
+    run_sql(server, database, "insert into t select g, repeat('x', 1 << 18) from generate_series(1, 20) g")
+    task = begun(server, database, None, **{"topic.prefix": f"poll_{database}"})
+    polls = [len(polled(task)) for _ in range(5)]
+    task.stop()
+    assert polls == [4] * 5

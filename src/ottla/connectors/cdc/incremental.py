@@ -317,7 +317,7 @@ class IncrementalSnapshot:
             times = {"openWindowTimestamp": opened, "closeWindowTimestamp": _now()}
             chunks.mark(f"{id_}-close", CLOSE, {**times, **about})
         last = found.last or progress.most
-        is_whole = len(found.rows) < self._chunk or last == progress.most
+        is_whole = not found.is_cut and (len(found.rows) < self._chunk or last == progress.most)
         behind = progress.without_first() if is_whole else replace(progress, last=last)
         self._chunks_read += 1
         self._rows_read += len(found.rows)
