@@ -24,7 +24,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingClient]
 
 @pytest.fixture
 def topic(client: BlockingClient, request: pytest.FixtureRequest) -> str:
-    name = request.node.name.replace("_", "-")[:60]
+    name = str(request.node.name).replace("_", "-")[:60]
     client.run(make_topics(client.client, [NewTopic(name, 2, 1)]))
     return name
 

@@ -27,7 +27,7 @@ QUIET_SECONDS = 1.5
 @contextmanager
 def logical_server() -> Iterator[PostgresServer]:
     """Run a server whose changes can be captured."""
-    with private_cluster({"wal_level": "logical", "max_replication_slots": "90", "max_wal_senders": "90"}) as server:
+    with private_cluster({"wal_level": "logical", "max_replication_slots": "250", "max_wal_senders": "90"}) as server:
         yield server
 
 

@@ -20,6 +20,7 @@ from ottla.connectors.cdc.column_masks import column_rules
 from ottla.connectors.cdc.events import Events
 from ottla.connectors.cdc.postgres_events import postgres_dialect
 from ottla.connectors.cdc.raw_columns import columns_of_csv, columns_of_messages
+from ottla.connectors.cdc.refused import Refused
 from ottla.connectors.cdc.replication import Keepalive
 from ottla.connectors.cdc.server import plain_settings
 from ottla.connectors.cdc.settings import POSTGRES_DEF, Selection, kind_settings
@@ -129,7 +130,7 @@ def test_many_rows_at_once_are_what_they_are_one_by_one(name: str, settings: dic
     texts = [*(each.encode() for each in samples), None] * ROWS_MIN
     for kind, spans in ((b"I", 1), (b"U", 3)):
         run = run_of(table_events(type_, settings), texts, kind=kind, spans=spans)
-        at_once, one_by_one = run.made(), [row for text in range(len(texts)) for row in single(run, text)]
+        at_once, one_by_one = run.made(Refused()), [row for text in range(len(texts)) for row in single(run, text)]
         assert told(at_once) == told(one_by_one)
         for each in at_once:
             if isinstance(each, SourceColumns):
@@ -140,7 +141,7 @@ def single(run: ChangeRun, at: int) -> list[SourceRecord | SourceColumns]:
     """Return one row of a run, made by itself."""
     spans = [each for each in run.spans for _ in range(each.count)]
     span = Span(spans[at].commit_us, spans[at].xid, spans[at].last_commit_lsn, 1)
-    return ChangeRun(run.table, run.head, [run.messages[at]], [span], run.source_offset).made()
+    return ChangeRun(run.table, run.head, [run.messages[at]], [span], run.source_offset).made(Refused())
 
 
 def written_at_once(columns: SourceColumns) -> list[tuple[Any, ...]]:
@@ -180,14 +181,14 @@ def written_at_once(columns: SourceColumns) -> list[tuple[Any, ...]]:
 )
 def test_usual_types_do_stand_in_columns(name: str) -> None:
     type_, samples = SAMPLES[name]
-    [found] = run_of(table_events(type_, {}), [each.encode() for each in samples] * ROWS_MIN).made()
+    [found] = run_of(table_events(type_, {}), [each.encode() for each in samples] * ROWS_MIN).made(Refused())
     assert isinstance(found, SourceColumns) and found.source_offset == {"lsn_commit": 9}
 
 
 def test_a_value_that_was_not_sent_is_made_as_one_by_one() -> None:
     run = run_of(table_events(ColumnType(25, "text"), {}), [b"x"] * ROWS_MIN, kind=b"U")
     run.messages[3] = run.messages[3][: -len(b"t\0\0\0\1x")] + b"u"
-    found = run.made()
+    found = run.made(Refused())
     assert len(found) == ROWS_MIN
     assert told(found)[3][2]["payload"]["after"]["v"] == "__debezium_unavailable_value"
 
@@ -196,7 +197,7 @@ def test_the_last_row_is_taken_off_a_run_with_its_own_place() -> None:
     run = run_of(table_events(ColumnType(25, "text"), {}), [b"x"] * 40, spans=3)
     rest, last = run.without_last({"lsn_commit": 8})
     assert rest is not None
-    assert told([*rest.made(), *last.made()]) == told(run.made())
+    assert told([*rest.made(Refused()), *last.made(Refused())]) == told(run.made(Refused()))
     assert (rest.source_offset, last.source_offset) == ({"lsn_commit": 8}, {"lsn_commit": 9})
     assert last.without_last({})[0] is None
 

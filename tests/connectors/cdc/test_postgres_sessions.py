@@ -14,7 +14,7 @@ import pytest
 
 from ottla.connect import ConnectError, SourceRecord
 from ottla.connectors.cdc import capture_task
-from ottla.connectors.cdc.sessions import PINNED
+from ottla.connectors.cdc.sessions import PINNED, as_options
 from tests.connectors.cdc.replay import as_facts, begun, connected, logical_server, read_until_quiet, run_sql
 from tests.connectors.cdc.test_signals import SIGNALS, begun_with_signals, rows
 from tests.connectors.contexts import Store, polled
@@ -36,6 +36,9 @@ HOSTILE = {
     "transform_null_equals": "on",
     "row_security": "on",
     "gin_fuzzy_search_limit": "1",
+    "default_transaction_read_only": "on",
+    "default_transaction_isolation": "serializable",
+    "default_transaction_deferrable": "on",
     "statement_timeout": "20",
     "lock_timeout": "1",
     "idle_in_transaction_session_timeout": "20",
@@ -88,8 +91,7 @@ def values(records: list[SourceRecord]) -> list[Any]:
 
 
 def insert(server: PostgresServer, database: str, key: str) -> None:
-    own = " ".join(f"-c {name}={value}" for name, value in {**PINNED, "search_path": "public"}.items())
-    with connected(server, database, options=own) as connection:
+    with connected(server, database, options=as_options({**PINNED, "search_path": "public"})) as connection:
         connection.execute(f"insert into t values ('{key}', '{ROW}')".encode())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import Counter
 from typing import Any
@@ -194,7 +195,7 @@ def test_a_message_that_cannot_be_read_is_told_at_once_and_not_tried_for_ever(
 
 
 def test_values_at_the_ends_of_their_types_arrive_and_what_cannot_be_written_is_named(
-    server: PostgresServer, database: str
+    server: PostgresServer, database: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     run_sql(
         server,
@@ -211,9 +212,9 @@ def test_values_at_the_ends_of_their_types_arrive_and_what_cannot_be_written_is_
     assert (row["d"], row["ts"], row["tz"]) == (-735_160, (1 << 63) - 1, "-infinity")
     assert (row["i"], row["a"]) == (-int(28.4375 * 86_400_000_000), [1, 2, 3, 4])
     run_sql(server, database, "insert into t (id, n) values (2, 'NaN')")
-    with pytest.raises(DataError, match=r"Column public.t.n cannot be written: .*decimal.handling.mode=string"):
-        read_until_quiet(task, None, 2.0)
+    assert read_until_quiet(task, None, 0.3) == []
     task.stop()
+    assert re.search(r"Column public.t.n cannot be written: .*decimal.handling.mode=string", caplog.text)
 
 
 def test_a_configuration_that_cannot_work_is_refused_by_name(server: PostgresServer) -> None:

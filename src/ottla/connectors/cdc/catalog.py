@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.connect import ConnectError, DataError
 from ottla.connectors.cdc.column_kinds import ColumnKind, ColumnType
-from ottla.connectors.cdc.replication import LOOK_SECONDS, ServerAwayError, is_away, is_ready, sqlstate_of
+from ottla.connectors.cdc.replication import (
+    LOOK_SECONDS,
+    ServerAwayError,
+    ServerSaysError,
+    is_away,
+    is_ready,
+    sqlstate_of,
+)
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -20,6 +27,8 @@ __all__ = ["Catalog", "CatalogColumn", "CatalogTable", "TableId", "default_of"]
 
 COPIED_BYTES_MAX: Final = 4 << 20
 """Rows that are handed on together are no more than these bytes, but for one that is larger itself."""
+FETCHED_MAX: Final = 64
+"""Rows that are fetched at once by who has to look how large they are."""
 LAST_WORDS_MAX: Final = 8
 """How often is read what a server has said unasked, before it is asked all the same."""
 _TABLES: Final = """
@@ -150,7 +159,8 @@ class Catalog:
 
     def _failure(self, words: str, code: str | None) -> ConnectError:
         """Return what has failed: the connection, which may come back, or what was asked."""
-        return ServerAwayError(words) if self.is_lost or (code is not None and is_away(code)) else ConnectError(words)
+        is_gone = self.is_lost or (code is not None and is_away(code))
+        return ServerAwayError(words) if is_gone else ServerSaysError(words, code)
 
     def texts(self, query: str) -> list[list[bytes | None]]:
         """Return a query's rows as the server prints them; raises ConnectError in its words."""
@@ -161,6 +171,24 @@ class Catalog:
             words = result.error_message.decode(errors="replace").strip()
             raise self._failure(f"The database cannot be read: {words}", sqlstate_of(result))
         return [[result.get_value(row, column) for column in range(result.nfields)] for row in range(result.ntuples)]
+
+    def first_texts(self, query: str, bytes_max: int) -> tuple[list[list[bytes | None]], bool]:
+        """Return a query's first rows as the server prints them, and whether more are left behind so many bytes."""
+        found, size, count = list[list[bytes | None]](), 0, 1
+        self.run("begin")
+        try:
+            self.run(f"declare first_rows no scroll cursor for {query}")
+            while size < bytes_max:
+                rows = self.texts(f"fetch {count} from first_rows")
+                found += rows
+                if len(rows) < count:
+                    return found, False
+                size += sum(len(value) for row in rows for value in row if value is not None)
+                count = min(2 * count, FETCHED_MAX)
+            return found, bool(self.texts("fetch 1 from first_rows"))
+        finally:
+            with suppress(ConnectError):  # nothing was written, and what has failed is told of
+                self.run("rollback")
 
     def copied(self, query: str, rows_max: int) -> Iterator[list[memoryview]]:
         """Yield a query's rows as lines of CSV (`COPY`), so many at once; raises ConnectError in the server's words.

@@ -6,17 +6,18 @@ and nothing about them is special; else one by one, with the same result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.connect import SourceColumns, SourceRecord
+from ottla.connect import DataError, SourceColumns, SourceRecord
 from ottla.connectors.cdc import pgoutput
 from ottla.connectors.cdc.events import TableEvents
 from ottla.connectors.cdc.postgres_events import Moment, Moments
 from ottla.connectors.cdc.raw_columns import columns_of_messages, numbers_at
+from ottla.connectors.cdc.refused import Refused
 
 if TYPE_CHECKING:
     import numpy as np
@@ -97,10 +98,10 @@ class ChangeRun:
         kept = [*self.spans[:-1], *([replace(span, count=span.count - 1)] if span.count > 1 else [])]
         return ChangeRun(self.table, self.head, self.messages[:-1], kept, offset), last
 
-    def made(self) -> list[SourceRecord | SourceColumns]:
-        """Return the rows' records; raises DataError."""
+    def made(self, refused: Refused) -> list[SourceRecord | SourceColumns]:
+        """Return the rows' records; of rows behind one that no record can hold none, and their table is refused."""
         columns = self._columns() if len(self.messages) >= ROWS_MIN else None
-        return [*self._records()] if columns is None else [columns]
+        return [*self._records(refused)] if columns is None else [columns]
 
     def _columns(self) -> SourceColumns | None:
         events = self.table.columns
@@ -124,8 +125,18 @@ class ChangeRun:
         found = np.array([getattr(each, name) for each in self.spans], np.int64)
         return np.repeat(found, [each.count for each in self.spans])
 
-    def _records(self) -> list[SourceRecord]:
+    def _records(self, refused: Refused) -> list[SourceRecord]:
         found: list[SourceRecord] = []
+        try:
+            for each in self._one_by_one():
+                found += each
+        except DataError as error:
+            refused.add(self.table.id, str(error))
+        if found:
+            found[-1].source_offset = self.source_offset
+        return found
+
+    def _one_by_one(self) -> Iterator[list[SourceRecord]]:
         messages = iter(self.messages)
         for span in self.spans:
             for _ in range(span.count):
@@ -134,8 +145,6 @@ class ChangeRun:
                 change = pgoutput.decode(data[HEADER_BYTES:])
                 assert isinstance(change, pgoutput.Change) and change.new is not None
                 if change.kind == "I":
-                    found += self.table.inserted(change.new, moment, None)
+                    yield self.table.inserted(change.new, moment, None)
                 else:
-                    found += self.table.updated(None, change.new, moment, None, old_is_key=False)
-        found[-1].source_offset = self.source_offset
-        return found
+                    yield self.table.updated(None, change.new, moment, None, old_is_key=False)

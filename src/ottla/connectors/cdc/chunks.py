@@ -14,6 +14,8 @@ from ottla.connectors.cdc.signals import Request
 
 __all__ = ["Chunk", "ChunkServer", "Chunks", "Keys", "comparable"]
 
+CHUNK_BYTES_MAX = 16 << 20
+"""Rows of a chunk are no more than about these bytes, but for one that is larger itself."""
 Keys = tuple[str, ...]
 """Values of a key's columns, as the server prints them."""
 
@@ -38,6 +40,10 @@ class ChunkServer(Protocol):
 
     def rows(self, query: str) -> list[Sequence[Any]]:
         """Return a query's rows as the server prints them."""
+        ...
+
+    def first_rows(self, query: str, bytes_max: int) -> tuple[list[Sequence[Any]], bool]:
+        """Return a query's first rows, as `rows` does, and whether they are cut off behind about so many bytes."""
         ...
 
     def run(self, statement: str) -> None:
@@ -83,6 +89,8 @@ class Chunk:
 
     rows: Sequence[Row]
     last: Keys | None
+    is_cut: bool = False
+    """Whether there would be more of them, which are too large to be read at once."""
 
 
 class Chunks:
@@ -123,12 +131,17 @@ class Chunks:
             limit, until = "", self._key(ends[0]) if ends else most
         where = self._where([*behind, server.compared(table, key, "<=", until), *_condition(request)])
         listed = [*server.columns(table), *names]
-        rows = server.rows(
-            f"select {', '.join(listed)} from {self._name(table.id)}{where} order by {', '.join(names)}{limit}"
-        )
+        query = f"select {', '.join(listed)} from {self._name(table.id)}{where} order by {', '.join(names)}{limit}"
         width = len(table.columns)
+        rows, is_cut = server.first_rows(query, CHUNK_BYTES_MAX)
+        if is_cut and request.surrogate is not None:
+            last_key = self._key(rows[-1][width:])
+            ended = [each for each in rows if self._key(each[width:]) != last_key]
+            rows, is_cut = (
+                (ended, True) if ended else (server.rows(query), False)
+            )  # all have one value: no end among them
         found = [server.row(table, each[:width]) for each in rows]
-        return Chunk(found, self._key(rows[-1][width:]) if rows else None)
+        return Chunk(found, self._key(rows[-1][width:]) if rows else None, is_cut)
 
     def mark(self, id_: str, type_: str, data: Mapping[str, Any]) -> None:
         """Write a mark."""

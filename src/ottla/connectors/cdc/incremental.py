@@ -23,6 +23,7 @@ from ottla.connectors.cdc.chunks import Chunks, ChunkServer, Keys, comparable
 from ottla.connectors.cdc.events import Events, Row, Table
 from ottla.connectors.cdc.notifications import INCREMENTAL as AGGREGATE
 from ottla.connectors.cdc.notifications import Notifications
+from ottla.connectors.cdc.refused import Refused
 from ottla.connectors.cdc.replication import ServerAwayError
 from ottla.connectors.cdc.signals import Request, Signal, requests_of
 
@@ -109,6 +110,10 @@ class _Window:
     """Whether something has changed of which nobody can say what: the chunk is read again."""
 
 
+class _RefusedTable(Exception):
+    """The table that is read was refused."""
+
+
 class IncrementalSnapshot:
     """Reads what signals ask for; the task tells it of marks and changes, in the order of the stream."""
 
@@ -126,6 +131,8 @@ class IncrementalSnapshot:
         self._chunks_read = self._rows_read = 0
         self._total: int | None = None
         """Rows of the table that is read; counted only where somebody is told."""
+        self.refused: Refused | None = None
+        """Where a table is put that has a value that no record can hold; None where only its row is left out."""
 
     # -- what signals say
 
@@ -247,6 +254,10 @@ class IncrementalSnapshot:
                     break
                 except ServerAwayError:
                     raise
+                except _RefusedTable:
+                    self._window = None
+                    self._pass_over(request, "SQL_EXCEPTION")
+                    break
                 except ConnectError:
                     again = self._table(server, request)
                     if again == table or not left:
@@ -278,6 +289,9 @@ class IncrementalSnapshot:
         if table is None:
             log.warning("Table %s is gone, and is not read", request.table)
             return "UNKNOWN_SCHEMA"
+        if self.refused is not None and table.id in self.refused:
+            log.error("Table %s is refused, and is not read", request.table)
+            return "SKIPPED"
         if request.surrogate is not None and all(each.name != request.surrogate for each in table.columns):
             log.error("Table %s has no column %s to be read by, and is not read", request.table, request.surrogate)
             return "NO_PRIMARY_KEY"
@@ -303,7 +317,7 @@ class IncrementalSnapshot:
             times = {"openWindowTimestamp": opened, "closeWindowTimestamp": _now()}
             chunks.mark(f"{id_}-close", CLOSE, {**times, **about})
         last = found.last or progress.most
-        is_whole = len(found.rows) < self._chunk or last == progress.most
+        is_whole = not found.is_cut and (len(found.rows) < self._chunk or last == progress.most)
         behind = progress.without_first() if is_whole else replace(progress, last=last)
         self._chunks_read += 1
         self._rows_read += len(found.rows)
@@ -318,6 +332,9 @@ class IncrementalSnapshot:
             try:
                 record = maker.read(row, moment)
             except DataError as error:  # it would end the snapshot at each try: the row is named, the others are read
+                if self.refused is not None:
+                    self.refused.add(table.id, f"{error}; the row's key: {_told(table, row)}")
+                    raise _RefusedTable from error
                 log.error(
                     "A row is left out of the incremental snapshot of %s: %s; its key: %s",
                     table.id,
@@ -353,7 +370,7 @@ class IncrementalSnapshot:
 
     def _closed(self, window: _Window) -> list[SourceRecord]:
         self._window = None
-        if window.is_spoiled:
+        if window.is_spoiled or (self.refused is not None and window.table in self.refused):
             return []
         if window.behind.last is None:
             self._tell_table(str(window.table), "SUCCEEDED")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ottla.connect import ConnectError
+from ottla.connectors.cdc.refused import REFUSED
 from ottla.connectors.cdc.signals import KEPT
 
 __all__ = ["STREAMED_MAX", "Origin", "Position", "SeenTransactions", "StreamedTransactions"]
@@ -84,7 +85,7 @@ class Position:
     changes: int = 0
     seen: SeenTransactions | None = None
     more: Mapping[str, Any] = field(default_factory=dict)
-    """What else is kept in offsets: how far snapshots are that signals have asked for."""
+    """What else is kept in offsets: how far snapshots are that signals have asked for, and tables that are not told."""
     origin: Origin | None = None
     """None in offsets that say nothing of it: Debezium's, and older ones."""
 
@@ -114,7 +115,7 @@ class Position:
         until = offset.get("snapshot_until", 0)
         if not isinstance(lsn, int) or not isinstance(changes, int) or not isinstance(until, int):
             raise ConnectError(f"An offset of this connector has lsn_commit, a number: {dict(offset)} has not")
-        kept = {name: value for name, value in offset.items() if name.startswith(KEPT)}
+        kept = {name: value for name, value in offset.items() if name.startswith((*KEPT, REFUSED))}
         system, timeline = offset.get("system_id"), offset.get("timeline")
         origin = Origin(str(system), timeline) if system is not None and isinstance(timeline, int) else None
         return cls(lsn, changes, None if seen is None else SeenTransactions(str(seen), until), kept, origin)

@@ -57,6 +57,11 @@ class PostgresChunks:
         """See the protocol."""
         return self._asked(lambda: [*self._catalog.texts(query)])
 
+    def first_rows(self, query: str, bytes_max: int) -> tuple[list[Sequence[Any]], bool]:
+        """See the protocol."""
+        found, is_cut = self._asked(lambda: self._catalog.first_texts(query, bytes_max))
+        return [*found], is_cut
+
     def run(self, statement: str) -> None:
         """See the protocol."""
         self._asked(lambda: self._catalog.run(statement))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.connect import ConnectError
 from ottla.connectors.cdc.pgoutput import EPOCH_US
-from ottla.connectors.cdc.sessions import PINNED
+from ottla.connectors.cdc.sessions import PINNED, as_options
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
@@ -22,6 +22,7 @@ __all__ = [
     "ReplicationStream",
     "ServerAwayError",
     "ServerRefusesError",
+    "ServerSaysError",
     "connecting_error",
     "conninfo_of",
     "is_away",
@@ -90,6 +91,14 @@ class ServerAwayError(ConnectError):
 
 class ServerRefusesError(ServerAwayError):
     """The server is there, and does not take the connection: who is tried again for ever would never be heard of."""
+
+
+class ServerSaysError(ConnectError):
+    """The server has refused what it was asked; `code` is its SQLSTATE, None where it gave none."""
+
+    def __init__(self, words: str, code: str | None) -> None:
+        super().__init__(words)
+        self.code = code
 
 
 def is_away(code: str | None) -> bool:
@@ -290,9 +299,7 @@ def conninfo_of(settings: Mapping[str, Any], *, replication: bool) -> bytes:
         "keepalives": int(settings["database.tcpKeepAlive"]),
         "application_name": "Debezium Streaming" if replication else "Debezium General",
         "connect_timeout": 30,
-        "options": " ".join(
-            f"-c {name}={value}" for name, value in PINNED.items() if replication or name != "lc_monetary"
-        ),
+        "options": as_options({name: value for name, value in PINNED.items() if replication or name != "lc_monetary"}),
     }
     if replication:
         parts["replication"] = "database"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, Final, Protocol, TypeVar
 
 from ottla.connect import SourceColumns, SourceRecord
+from ottla.connect.data import Struct
 from ottla.connectors.cdc.catalog import TableId
 from ottla.connectors.cdc.metrics import CaptureMetrics
 from ottla.connectors.cdc.notifications import INITIAL, Notifications
@@ -15,6 +15,10 @@ from ottla.connectors.cdc.notifications import INITIAL, Notifications
 __all__ = ["Piece", "RecordPiece", "Scan", "mark", "marks", "scanned", "with_offset"]
 
 Read = SourceRecord | SourceColumns
+TAKEN_BYTES_MAX = 16 << 20
+"""Rows that a poll takes one by one are no more than these bytes."""
+_AFTER: Final = 1
+"""Where the row itself is in an envelope."""
 _SOURCE: Final = 2
 _SNAPSHOT: Final = 4
 """Where `source` is in an envelope, and `snapshot` in that."""
@@ -128,12 +132,27 @@ class Scan:
         self.is_over = False
 
     def take(self, most: int) -> list[Read]:
-        """Return so many at most, columns counted as one, and see whether there are more; raises what reading raises."""
+        """Return so many at most, columns counted as one, and see whether there are more; raises what reading raises.
+
+        Large rows are fewer: no more than `TAKEN_BYTES_MAX`, but for one that is larger itself.
+        """
         found = [] if self._next is None else [self._next]
-        found += islice(self._records, most - len(found))
-        self._next = next(self._records, None)
+        size, self._next = sum(map(_bytes_of, found)), None
+        for each in self._records:
+            if len(found) >= most or size >= TAKEN_BYTES_MAX:
+                self._next = each
+                break
+            found.append(each)
+            size += _bytes_of(each)
         self.is_over = self._next is None
         return found
+
+
+def _bytes_of(found: Read) -> int:
+    """Return about how large a row's texts and bytes are; columns are bounded where they are made."""
+    value = None if isinstance(found, SourceColumns) else found.value
+    row = value.values[_AFTER] if isinstance(value, Struct) and len(value.values) > _AFTER else None
+    return sum(len(each) for each in row.values if isinstance(each, str | bytes)) if isinstance(row, Struct) else 0
 
 
 def with_offset(found: Read, offset: dict[str, Any]) -> Read:

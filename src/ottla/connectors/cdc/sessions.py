@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["PINNED", "PINNED_WHERE_THERE", "pinning"]
+__all__ = ["PINNED", "PINNED_WHERE_THERE", "as_options", "pinning"]
 
 PINNED: Final[Mapping[str, str]] = {
     # how values are printed
@@ -27,6 +27,10 @@ PINNED: Final[Mapping[str, str]] = {
     # which rows there are: a policy that hides some from the user is an error, and not a table without them
     "row_security": "off",
     "gin_fuzzy_search_limit": "0",
+    # what a session may do, and what it sees: it makes publications and slots, and writes marks
+    "default_transaction_read_only": "off",
+    "default_transaction_isolation": "read committed",
+    "default_transaction_deferrable": "off",
     # how long a session may be silent or busy
     "statement_timeout": "0",
     "lock_timeout": "0",
@@ -36,6 +40,11 @@ PINNED: Final[Mapping[str, str]] = {
 """Settings of every session, of the stream and of the catalogue, that all versions from 14 on have."""
 PINNED_WHERE_THERE: Final[Mapping[str, str]] = {"transaction_timeout": "0"}
 """Settings of newer versions; a server that has them not refuses a connection that names them."""
+
+
+def as_options(settings: Mapping[str, str]) -> str:
+    """Return settings as libpq's `options` has them; white space in a value stands behind a backslash."""
+    return " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in settings.items())
 
 
 def pinning() -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.connect import ConnectError, SourceColumns, SourceRecord
+from ottla.connect import ConnectError, DataError, SourceColumns, SourceRecord
 from ottla.connectors.cdc.catalog import Catalog, CatalogTable
 from ottla.connectors.cdc.events import Events, TableEvents
 from ottla.connectors.cdc.metrics import CaptureMetrics
@@ -16,15 +17,19 @@ from ottla.connectors.cdc.notifications import INITIAL, Notifications
 from ottla.connectors.cdc.positions import SeenTransactions
 from ottla.connectors.cdc.postgres_events import Moment, Moments
 from ottla.connectors.cdc.raw_columns import columns_of_csv
-from ottla.connectors.cdc.replication import lsn_of, quoted
+from ottla.connectors.cdc.refused import Refused
+from ottla.connectors.cdc.replication import ServerSaysError, lsn_of, quoted
 from ottla.connectors.cdc.scan import mark, marks, scanned
 from ottla.connectors.cdc.signals import Request
+from ottla.connectors.cdc.table_locks import begun_with_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["Snapshot"]
 
+_OF_THE_TABLE: Final = ("22", "54", "XX")
+"""What the codes begin with of errors of a table's own: values and rows that the server cannot print, and broken files."""
 PIECE_ROWS_MAX: Final = 8192
 """Rows that are made at once: so that the first are sent while the next are made."""
 
@@ -39,29 +44,35 @@ class Snapshot:
         events: Events,
         notifications: Notifications,
         metrics: CaptureMetrics,
+        refused: Refused,
+        stopping: threading.Event,
         requests: Sequence[Request] | None = None,
     ) -> None:
-        """Read all captured tables, or those of the `requests` of a signal, with their conditions."""
-        self._metrics, self._notifications = metrics, notifications
+        """Read all captured tables, or those of the `requests` of a signal, with their conditions.
+
+        A table that has a value that no record can hold is put among the `refused`, and no more of it is told.
+        """
+        self._metrics, self._notifications, self._refused = metrics, notifications, refused
         self._catalog, self._events = catalog, events
         self._conditions = {} if requests is None else {each.table: each.condition for each in requests}
         self._fetch = settings["snapshot.fetch.size"]
-        level = settings["snapshot.isolation.mode"].replace("_", " ")
-        catalog.run(f"begin transaction isolation level {level}, read only")
+        selection = events.selection
+        self._tables = begun_with_tables(
+            catalog,
+            settings["snapshot.isolation.mode"].replace("_", " "),
+            lambda each: (
+                selection.has_table(each) and selection.is_read(each) and str(each) != selection.signals
+                if requests is None
+                else str(each) in self._conditions
+            ),
+            stopping,
+        )
         [[text, xid]] = catalog.rows(
             "select pg_current_snapshot()::text, pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
         )
         [[lsn]] = catalog.rows("select pg_current_wal_insert_lsn()::text")
         self.seen = SeenTransactions(text, lsn_of(lsn))
         self._moment = Moment(lsn_of(lsn), time.time_ns() // 1000, xid & 0xFFFFFFFF, None, "true")
-        selection = events.selection
-        self._tables = catalog.tables(
-            lambda each: (
-                selection.has_table(each) and selection.is_read(each) and str(each) != selection.signals
-                if requests is None
-                else str(each) in self._conditions
-            )
-        )
 
     def records(self, *, in_columns: bool = False) -> Iterator[SourceRecord | SourceColumns]:
         """Yield each row's record, marked as Debezium marks the first and last of a table and of all.
@@ -80,15 +91,30 @@ class Snapshot:
 
     def _pieces(self, table: CatalogTable, *, in_columns: bool) -> Iterator[_Piece]:
         """Yield a table's rows, some at a time."""
-        maker = self._events.table(table)
+        if table.id in self._refused:
+            return
+        try:
+            maker = self._events.table(table)
+        except DataError as error:
+            self._refused.add(table.id, str(error))
+            return
         listed = ", ".join(quoted(each.name) for each in table.columns) or "null"
         name = f"{quoted(table.id.schema)}.{quoted(table.id.table)}"
         condition = self._conditions.get(str(table.id))
         query = f"select {listed} from {name}" + (f" where ({condition})" if condition else "")
         in_columns = in_columns and maker.columns is not None
-        for lines in self._catalog.copied(query, min(self._fetch, PIECE_ROWS_MAX)):
-            columns = columns_of_csv(lines, max(1, len(table.columns)))
-            yield _Piece(maker, self._moment, len(lines), columns, in_columns=in_columns)
+        self._catalog.run("savepoint one_table")
+        try:
+            for lines in self._catalog.copied(query, min(self._fetch, PIECE_ROWS_MAX)):
+                columns = columns_of_csv(lines, max(1, len(table.columns)))
+                yield _Piece(maker, self._moment, len(lines), columns, self._refused, in_columns=in_columns)
+        except ServerSaysError as error:
+            if condition or error.code is None or not error.code.startswith(_OF_THE_TABLE):
+                raise
+            self._refused.add(table.id, str(error))
+            self._catalog.run("rollback to savepoint one_table")
+        with suppress(ConnectError):  # the table is read: a connection that is gone is told of by the next one
+            self._catalog.run("release savepoint one_table")
 
 
 @dataclass(slots=True)
@@ -99,12 +125,15 @@ class _Piece:
     moment: Moment
     count: int
     columns: list[pa.Array]
+    refused: Refused
     in_columns: bool
     first: str = "true"
     last: str = "true"
 
     def made(self) -> Iterator[SourceRecord | SourceColumns]:
-        """See `scan.Piece`."""
+        """See `scan.Piece`; none behind a row that no record can hold, whose table is refused."""
+        if self.maker.id in self.refused:
+            return
         found = marks(self.count, self.first, self.last)
         if self.in_columns and self.maker.columns is not None:
             at, like = self.moment, self.first == self.last == "true"
@@ -115,6 +144,10 @@ class _Piece:
                 return
         rows = zip(*(each.to_pylist() for each in self.columns), strict=True)
         for row, each in zip(rows, found, strict=True):
-            record = self.maker.read(row, self.moment)
+            try:
+                record = self.maker.read(row, self.moment)
+            except DataError as error:
+                self.refused.add(self.maker.id, str(error))
+                return
             mark(record, each)
             yield record

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ottla.connect import ConnectError, SourceColumns, SourceRecord
+from ottla.connect import ConnectError, DataError, SourceColumns, SourceRecord
 from ottla.connectors.cdc import pgoutput
 from ottla.connectors.cdc.capture_task import CaptureTask
 from ottla.connectors.cdc.catalog import Catalog, CatalogColumn, CatalogTable, TableId
@@ -20,6 +21,7 @@ from ottla.connectors.cdc.notifications import INITIAL, Notifications
 from ottla.connectors.cdc.positions import Position, StreamedTransactions
 from ottla.connectors.cdc.postgres_chunks import PostgresChunks
 from ottla.connectors.cdc.postgres_events import Messages, Moment, postgres_dialect
+from ottla.connectors.cdc.refused import Refused
 from ottla.connectors.cdc.replication import (
     Keepalive,
     ReplicationStream,
@@ -27,7 +29,7 @@ from ottla.connectors.cdc.replication import (
     conninfo_of,
     quoted,
 )
-from ottla.connectors.cdc.scan import Scan
+from ottla.connectors.cdc.scan import Scan, with_offset
 from ottla.connectors.cdc.server import (
     drop_slot,
     log_without_slot,
@@ -83,6 +85,9 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
         """The number of the signals' table, where the stream has told of it."""
         self._streamed = StreamedTransactions()
         self._ask_at_s = 0.0
+        self._refused = Refused()
+        self._refused_topics: set[str] = set()
+        """Of tables that were refused when rows of theirs were made that the stream had told before others."""
 
     def start(self, props: Mapping[str, str]) -> None:
         """Look at the server, make what is missing, and begin; raises ConnectError where changes would be lost."""
@@ -117,15 +122,17 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
             begin = prepared_slot(catalog, settings, position, self._stopping)
         tell_divided(catalog, self._selection)
         self._position = self._standing_at(position or Position(begin), begin)
+        self._refused.restore(self._position.more)
         self._notifications = Notifications(settings, self._events.partition)
         self._signalling = Signalling(
             settings, props, self._events, self._notifications, self._position.more, self._captured, self._where
         )
+        self._signalling.incremental.refused = self._refused
         self._keep()
         self._last_commit = None if position is None else position.commit_lsn
         if is_read:
             self._stopping.wait(settings["snapshot.delay.ms"] / 1000)
-            snapshot = Snapshot(catalog, settings, self._events, self._notifications, self._metrics)
+            snapshot = Snapshot(catalog, settings, *self._for_snapshot())
             self._position = replace(self._position, changes=0, seen=snapshot.seen)
             self._reading = Scan(snapshot.records(in_columns=self.context.takes_columns))
         else:
@@ -164,12 +171,14 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
     def _is_cut(self) -> bool:
         return self._catalog is None or self._catalog.is_lost
 
+    def _for_snapshot(self) -> tuple[Events, Notifications, CaptureMetrics, Refused, threading.Event]:
+        return self._events, self._notifications, self._metrics, self._refused, self._stopping
+
     def _blocking_scan(self) -> Scan:
         if self._stream is not None:
             self._stream.close()
             self._stream = None
-        given = (self._events, self._notifications, self._metrics, self._signalling.blocking)
-        snapshot = Snapshot(self._asked_of(), self._settings, *given)
+        snapshot = Snapshot(self._asked_of(), self._settings, *self._for_snapshot(), self._signalling.blocking)
         return Scan(snapshot.records(in_columns=self.context.takes_columns))
 
     def _close_snapshot(self) -> None:
@@ -215,6 +224,7 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
         return self._catalog
 
     def _where(self) -> Mapping[str, Any]:
+        self._keep()
         return self._position.offset()
 
     def _captured(self) -> list[str]:
@@ -222,8 +232,8 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
         return [str(each) for each in catalog.names() if self._selection.has_table(each)]
 
     def _keep(self) -> None:
-        """Have what is to be read stand in the offsets from now on."""
-        if (kept := self._signalling.kept()) != self._position.more:
+        """Have what is to be read, and what is not told, stand in the offsets from now on."""
+        if (kept := {**self._signalling.kept(), **self._refused.kept()}) != self._position.more:
             self._position = self._position.keeping(kept)
 
     def _noted(self, message: pgoutput.Change) -> list[SourceRecord]:
@@ -301,9 +311,24 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
             before = replace(self._position, changes=run.changes - 1)
             first, self._waiting[0] = run.without_last(before.offset(txId=run.spans[-1].xid))
             found += [] if first is None else [first]
+        return [made for each in found for made in self._made(each)]
+
+    def _made(self, found: SourceRecord | ChangeRun) -> list[SourceRecord | SourceColumns]:
+        """Return the records of what was kept; a row that no record can hold has what waits of its table go, too."""
+        topic = found.table.topic if isinstance(found, ChangeRun) else found.topic
+        if topic in self._refused_topics:
+            return []
         made: list[SourceRecord | SourceColumns] = []
-        for each in found:
-            made += each.made() if isinstance(each, ChangeRun) else [each]
+        if isinstance(found, ChangeRun):
+            made += found.made(self._refused)
+            if found.table.id in self._refused:
+                self._refused_topics.add(found.table.topic)
+                self._keep()
+        else:
+            made.append(found)
+        if self._refused_topics:  # whoever goes on from there has to know of it
+            kept = self._refused.kept()
+            made = [with_offset(each, {**each.source_offset, **kept}) if each.source_offset else each for each in made]
         return made
 
     def _beat(self) -> None:
@@ -329,6 +354,8 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
         oid = int.from_bytes(head[1:5], "big")
         table = self._tables.get(oid)
         if table is None or table.columns is None or oid == self._signals or self._signalling.incremental.is_waiting:
+            return False
+        if table.id in self._refused:
             return False
         if OPERATIONS[chr(head[0])] in self._skips:
             return False
@@ -446,7 +473,10 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
             rows: list[Any] = []
             if isinstance(message, pgoutput.Change):
                 rows = [message.old, None if message.new is None else sent_with(message.old, message.new)]
-            keys = [table.key_of(row) for row in rows if row is not None]
+            try:
+                keys = [table.key_of(row) for row in rows if row is not None]
+            except DataError:  # of a table that is refused, or of an operation that is left out
+                keys = []
             for key in keys or (None,):
                 self._signalling.incremental.changed(table.id, key)
 
@@ -478,15 +508,26 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
         if isinstance(message, pgoutput.Truncate):
             if "t" in self._skips:
                 return []
-            found = [self._tables.get(oid) for oid in message.oids]
+            found = [each for oid in message.oids if (each := self._tables.get(oid)) is not None]
             moment = self._moment(lsn)
-            return [record for each in found if each is not None for record in each.truncated(moment, transaction)]
+            told = [each for each in found if each.id not in self._refused]
+            return [record for each in told for record in each.truncated(moment, transaction)]
         if message.oid not in self._tables:
             raise ConnectError(f"The replication stream has a change of table {message.oid}, which it has not told of")
         table = self._tables[message.oid]
-        if table is None or OPERATIONS[message.kind] in self._skips:
+        if table is None or OPERATIONS[message.kind] in self._skips or table.id in self._refused:
             return []
-        moment = self._moment(lsn)
+        try:
+            return self._records_of(table, message, self._moment(lsn), transaction)
+        except DataError as error:
+            self._refused.add(table.id, str(error))
+            self._keep()
+            return []
+
+    def _records_of(
+        self, table: TableEvents, message: pgoutput.Change, moment: Moment, transaction: Transaction | None
+    ) -> list[SourceRecord]:
+        """Return the records of a captured row's change; raises DataError for a value that no record can hold."""
         if message.kind == "I":
             assert message.new is not None
             return table.inserted(message.new, moment, transaction)
@@ -520,7 +561,12 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
             columns.append(CatalogColumn(each.name, type_, required, default))
         keys = tuple(each.name for each in message.columns if each.is_key) if message.identity != "f" else ()
         key = keys if known is None else known.key
-        return self._events.table(CatalogTable(name, tuple(columns), key))
+        try:
+            return self._events.table(CatalogTable(name, tuple(columns), key))
+        except DataError as error:
+            self._refused.add(name, str(error))
+            self._keep()
+            return None
 
     # -- what was stored
 

@@ -40,6 +40,10 @@ class BinlogChunks:
         """See the protocol."""
         return self._server.rows(query)
 
+    def first_rows(self, query: str, bytes_max: int) -> tuple[list[Sequence[Any]], bool]:
+        """See the protocol; the rows are not cut off."""
+        return self._server.rows(query), False
+
     def run(self, statement: str) -> None:
         """See the protocol."""
         self._server.run(statement)

@@ -9,12 +9,11 @@ from typing import Any, Final
 
 from ottla.connect import ConnectError, DataError
 from ottla.connectors.cdc.mysql.gtids import gtid_state
+from ottla.connectors.cdc.refused import REFUSED
 from ottla.connectors.cdc.signals import KEPT
 
-__all__ = ["ASKED_AT", "REFUSED", "XA_PREPARED", "Position", "Start"]
+__all__ = ["ASKED_AT", "XA_PREPARED", "Position", "Start"]
 
-REFUSED: Final = "refused_tables"
-"""The part of an offset that says which tables are not told any more, and why."""
 ASKED_AT: Final = "statements_until"
 """The part of an offset that says where the server was when it was asked what a statement may have changed."""
 XA_PREPARED: Final = "xa_prepared"

@@ -35,12 +35,12 @@ from ottla.connectors.cdc.mysql.history import HistoryStore, history_record
 from ottla.connectors.cdc.mysql.plain_bytes import TableMap
 from ottla.connectors.cdc.mysql.positions import Position, Start
 from ottla.connectors.cdc.mysql.prepared import Held, Prepared, Unsettled, xid_of
-from ottla.connectors.cdc.mysql.refused import Refused
 from ottla.connectors.cdc.mysql.server import SYSTEM, Server, Where
 from ottla.connectors.cdc.mysql.shapes import by_names, fits, row_end, row_format, with_nulls
 from ottla.connectors.cdc.mysql.tables import SqlTable, Tables
 from ottla.connectors.cdc.mysql.transaction_state import OpenTransaction, Readable, Replay, as_of_now, parts_of
 from ottla.connectors.cdc.mysql.unsent import Unsent, emptied, writes_rows
+from ottla.connectors.cdc.refused import Refused
 from ottla.connectors.cdc.replication import ServerAwayError
 from ottla.connectors.cdc.signalling import Signalling
 

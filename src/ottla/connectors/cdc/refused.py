@@ -1,4 +1,4 @@
-"""Tables that are not told any more: their changes were sent in a way in which they are not known. The others go on."""
+"""Tables that are not told any more: a change is not known as it was sent, or no record can hold it. The others go on."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ottla.connectors.cdc.catalog import TableId
-from ottla.connectors.cdc.mysql.positions import REFUSED
 
-__all__ = ["Refused"]
+__all__ = ["REFUSED", "Refused"]
 
 log = logging.getLogger(__name__)
+REFUSED: Final = "refused_tables"
+"""The part of an offset that says which tables are not told any more, and why."""
 REASON_LENGTH_MAX: Final = 400
 
 
