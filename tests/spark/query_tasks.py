@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.base import Millis, TopicPartition
 from ottla.client import BlockingClient
 from ottla.connect import Plugins, discover, storage
+from ottla.connect.decisions import Progress
 from ottla.connect.tasks.interface import TaskSpec, WorkerClients
 from ottla.connectors import CONNECTORS
 from ottla.spark.connect.query_sinks import run_query_sink
@@ -61,6 +62,9 @@ class Port:
 
     def used(self, topic: str) -> None:
         self.topics.add(topic)
+
+    def progress(self, told: Progress) -> None:
+        self.told = told
 
     def report(self, metrics: Mapping[str, float]) -> None:
         self.metrics = dict(metrics)

@@ -133,6 +133,9 @@ class Running:
             if self.tasks.pop(task, None) is not None:
                 self.say(task, State.UNASSIGNED)
 
+    def progress(self) -> Mapping[TaskId, Mapping[str, Any]]:
+        return {}
+
     async def pause_or_resume(self, tasks: Collection[TaskId], target: TargetState) -> None:
         for task in tasks:
             self.say(task, State.PAUSED if target is TargetState.PAUSED else State.RUNNING)

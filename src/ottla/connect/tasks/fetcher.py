@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import struct
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -30,6 +31,9 @@ BUSY_WAIT_MS = 10
 """How long a Fetch waits beside partitions that are not asked for now, but soon."""
 WAIT_MS_MAX = 500
 BACKOFF_SECONDS = 0.5
+BATCH_TIME, BATCH_TIME_AT = struct.Struct(">q"), 27
+"""Where a record batch of format 2 says the time of its first record, in milliseconds."""
+BATCH_TIME_END = BATCH_TIME_AT + BATCH_TIME.size
 
 
 class FetchedRecords:
@@ -49,6 +53,15 @@ class FetchedRecords:
             decoded = decoder.decode(fetched.records, start=fetched.offset, aborted=fetched.aborted)
             self.blocks, self.next_offset = decoded.columns, decoded.next_offset
         return self.blocks[self.block] if self.block < len(self.blocks) else None
+
+    def oldest_ms(self) -> int | None:
+        """Return the time of the first record that the task has not come to, or of its batch; None where there is none."""
+        if self.blocks is None:
+            records = self.fetched.records
+            found = BATCH_TIME.unpack_from(records, BATCH_TIME_AT)[0] if len(records) >= BATCH_TIME_END else -1
+        else:
+            found = int(self.blocks[self.block].timestamps_ms[self.row]) if self.block < len(self.blocks) else -1
+        return found if found >= 0 else None
 
     def advance(self, rows: int) -> None:
         """Go past rows of the current block."""
@@ -213,6 +226,12 @@ class Fetcher:
         decoded = ColumnDecoder(with_headers=True).decode(fetched.records, start=Offset(offset))
         found = decoded.columns[0] if decoded.columns else None
         return found if found is not None and int(found.offsets[0]) == offset else None
+
+    def oldest_ms(self) -> int | None:
+        """Return the time of the oldest record that has come and waits for the task; None where none has come."""
+        with self._changed:
+            times = [each.ready[0].oldest_ms() for each in self._streams.values() if each.ready]
+        return min((each for each in times if each is not None), default=None)
 
     def ends(self) -> dict[TopicPartition, int]:
         """Return the offsets behind the last records that may be read, as the latest answers had them."""

@@ -216,6 +216,11 @@ class ReplicationStream:
             if wants_reply:
                 self._tell_status(now=True)
 
+    @property
+    def server_lsn(self) -> int:
+        """How far the server's log went when it sent last, as an LSN's number."""
+        return self._received
+
     def confirm(self, lsn: int) -> None:
         """Say that nothing before a place is wanted again: the server may remove it."""
         if lsn > self._confirmed:

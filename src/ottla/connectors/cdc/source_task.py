@@ -217,6 +217,12 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
     def _where(self) -> Mapping[str, Any]:
         return self._position.offset()
 
+    def _server_state(self) -> Mapping[str, Any]:
+        if self._stream is None:
+            return {}
+        read = max(self._position.commit_lsn, self._idle_lsn)
+        return {"server_lsn": self._stream.server_lsn, "behind_bytes": max(self._stream.server_lsn - read, 0)}
+
     def _captured(self) -> list[str]:
         catalog = self._asked_of()
         return [str(each) for each in catalog.names() if self._selection.has_table(each)]

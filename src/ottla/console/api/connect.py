@@ -161,6 +161,7 @@ async def _connector(place: Place, request: Request) -> Reply:
             "config": shown_settings(config),
             "offsets": (offsets or {}).get("offsets") or [],
             "topics": ((topics or {}).get(name) or {}).get("topics") or [],
+            "progress": status.get("progress") or [],
             "partial": partial,
         },
     )
