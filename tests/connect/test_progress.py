@@ -11,8 +11,11 @@ import pytest
 from ottla.admin import Worker
 from ottla.cli.doctor.connect import judged_connectors, worker_checks
 from ottla.cli.doctor.findings import Status
+from ottla.connect import discover
 from ottla.connect.decisions import Progress, progress_metrics, shown_progress, stalled
 from ottla.connect.tasks.progress import POSITIONS_MAX, TaskProgress
+from ottla.spark import ThreadJobs
+from ottla.spark.connect.installed import INSTALLED
 from tests.connect.test_metrics import page
 from tests.connect.whole import WholeWorker, running_connect
 from tests.server import running_server
@@ -163,6 +166,9 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WholeWorker]:
     """A worker that warns early, with connectors that do nothing and two that do what they should."""
     folder = tmp_path_factory.mktemp("worker")
     (folder / "stuck_plugins.py").write_text(STUCK)
+    (folder / "stuck_tasks.py").write_text(
+        STUCK
+    )  # the threads of tasks are in this process, where a name is taken once
     (folder / "in").write_text("one\ntwo\n")
     settings = {
         "ottla.http.listeners": "http://127.0.0.1:0",
@@ -171,10 +177,11 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WholeWorker]:
         "value.converter": TEXT,
         "task.shutdown.graceful.timeout.ms": "3000",
     }
+    jobs = ThreadJobs(plugins=discover([folder / "stuck_tasks.py"], more=INSTALLED))
     overrides = ["group.initial.rebalance.delay.ms=0"]
     with (
         running_server(tmp_path_factory.mktemp("broker"), overrides=overrides) as server,
-        running_connect(folder, server.bootstrap, **settings) as running,
+        running_connect(folder, server.bootstrap, jobs=jobs, **settings) as running,
     ):
         file = {"tasks.max": "1", "file": str(folder / "in")}
         running.create("idle", {**file, "connector.class": "FileStreamSource", "topic": "lines"})
