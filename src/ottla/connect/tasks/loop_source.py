@@ -599,7 +599,7 @@ class SourceLoop:
             log.exception("Exception thrown while calling task.commit()")
 
     def _tell_progress(self) -> None:
-        held = len(self._to_send) - self._sent + self._producer.outstanding
+        held = max(len(self._to_send) - self._sent, 0) + self._producer.outstanding
         if not held:
             self._held_since_ms = None
         state = self._source_state()
