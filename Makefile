@@ -22,7 +22,7 @@ CHECK ?=
 # pages written by hand: those that tools make are as their tools make them
 PAGES = $(shell git ls-files '*.md' | grep -vE '^(bench/results/|docs/(apis|cli|configuration|doors|metrics|proofs|benchmark|connect-benchmark|registry-benchmark|security-benchmark|streams-benchmark)\.md)')
 
-.PHONY: help install demo demo-etl demo-cdc test check nightly wheels format generate web test-console demo-console new-api new-command bench bench-pure bench-crowd bench-spark bench-cluster bench-all bench-streams bench-connect bench-security bench-mirror bench-registry bench-sql compat sim faults fuzz fuzz-doors fuzz-jdbc cost mutations soak chaos chaos-streams chaos-connect peer constraints clean
+.PHONY: help install demo demo-etl demo-cdc test check nightly wheels format generate web test-console demo-console new-api new-command bench bench-pure bench-crowd bench-spark bench-cluster bench-all bench-streams bench-connect bench-security bench-mirror bench-registry bench-sql compat sim faults fuzz fuzz-doors fuzz-jdbc fuzz-capture fuzz-mirror fuzz-registry cost mutations soak chaos chaos-streams chaos-connect peer constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z -]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -150,6 +150,15 @@ fuzz-doors: .venv/.installed  ## damaged statements, bodies and schemas for the 
 fuzz-jdbc: .venv/.installed  ## random histories from table to table through a topic, over PostgreSQL, MariaDB and SQLite (SECONDS=n, SEED=n)
 	@$(PY) -W ignore -m tests.connectors.jdbc.machine $(if $(SEED),--seed "$(SEED)") --seconds "$(SECONDS)"
 
+fuzz-capture: .venv/.installed  ## random histories on a real PostgreSQL and MariaDB, what captures tell compared with the tables (SECONDS=n, SERVER=postgresql|mariadb, SEED=n, THEMES=name,name)
+	@$(PY) -m tests.fuzz_capture $(if $(SERVER),--server "$(SERVER)") $(if $(SEED),--seed "$(SEED)") $(if $(THEMES),--themes "$(THEMES)") --seconds "$(SECONDS)"
+
+fuzz-mirror: .venv/.installed  ## a mirror whose every request fails once, topics made again, kills (SECONDS=n, CASE=seed or seed:request:fault)
+	@$(PY) -m tests.mirror.machine $(if $(CASE),--case "$(CASE)") --seconds "$(SECONDS)"
+
+fuzz-registry: .venv/.installed  ## requests of every mode to the registry, compaction and restarts: what an id means (SECONDS=n, SEED=n)
+	@$(PY) -m tests.registry.machine $(if $(SEED),--seed "$(SEED)") --seconds "$(SECONDS)"
+
 faults: .venv/.installed  ## every system call of a log, a directory and a broker fails once, in every way, half an hour (STORY=name, CASE=name:14:ENOSPC)
 	@$(PY) -m tests.faults $(if $(STORY),--story "$(STORY)") $(if $(CASE),--only "$(CASE)")
 
@@ -161,7 +170,7 @@ cost: .venv/.installed  ## count what requests of every API in every version, sc
 	@$(PY) -m tests.cost --texts $(if $(ONLY),--only "$(ONLY)")
 
 mutations: .venv/.installed  ## the code broken on purpose: which worlds, and which failing calls, find it (takes long)
-	@code=0; for each in tests.faults.mutations tests.sim.named_mutations tests.sim.mutations; do $(PY) -m $$each || code=1; done; exit $$code
+	@code=0; for each in tests.faults.mutations tests.sim.named_mutations tests.sim.mutations "tests.mirror.machine --mutations" "tests.registry.machine --mutations"; do $(PY) -m $$each || code=1; done; exit $$code
 
 soak: .venv/.installed  ## everything at once on one broker, every record accounted for (SECONDS=n)
 	@$(PY) -m tests.soak --seconds "$(SECONDS)" $(if $(SEED),--seed "$(SEED)")

@@ -28,7 +28,8 @@ def test_an_unknown_step_is_refused_with_the_names_that_there_are() -> None:
         [sys.executable, ROOT / "tools" / "nightly.py", "no-such-step"], capture_output=True, text=True, check=False
     )
     assert found.returncode == 2
-    assert "slow compat wheels fuzz fuzz-doors fuzz-jdbc cost faults sim mutations chaos" in found.stderr
+    steps = "fuzz-doors fuzz-jdbc fuzz-capture fuzz-mirror fuzz-registry cost faults sim mutations chaos"
+    assert f"slow compat wheels fuzz {steps}" in found.stderr
 
 
 def test_a_family_names_all_its_steps_and_a_step_only_itself() -> None:
@@ -37,6 +38,8 @@ def test_a_family_names_all_its_steps_and_a_step_only_itself() -> None:
         "mutations/faults",
         "mutations/named",
         "mutations/sim",
+        "mutations/mirror",
+        "mutations/registry",
     }
     assert [each.name for each in nightly.chosen(every, "slow/log,sim")] == ["slow/log", "sim"]
     assert nightly.chosen(every, "") == every

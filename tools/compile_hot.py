@@ -171,9 +171,8 @@ def _keep(built: Path, kept: Path) -> None:
         return
 
 
-def taken_from_cache() -> bool:
-    """Put a kept build of exactly these sources in place; False where there is none."""
-    kept = _cache() / _digest()
+def taken_from(kept: Path) -> bool:
+    """Put a kept build in place; False where there is none."""
     if not any(kept.rglob(f"*{SUFFIX}")):
         return False
     kept.touch()
@@ -181,10 +180,9 @@ def taken_from_cache() -> bool:
     return True
 
 
-def compile_in_place(modules: list[str]) -> int:
-    """Build in a temporary folder, then put the extensions beside their sources; return the compiler's exit code."""
+def compile_in_place(modules: list[str], kept: Path) -> int:
+    """Build in a temporary folder, put the extensions beside their sources, and keep them; return the exit code."""
     paths = [str(SOURCE / f"{module.replace('.', '/')}.py") for module in modules]
-    digest = _digest()
     with tempfile.TemporaryDirectory(prefix="ottla-compile-") as folder:
         command = [sys.executable, __file__, "--build", folder, *paths]
         with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
@@ -194,7 +192,7 @@ def compile_in_place(modules: list[str]) -> int:
             return run.returncode
         built = Path(folder) / "lib"
         _put_in_place(built)
-        _keep(built, _cache() / digest)
+        _keep(built, kept)
         return 0
 
 
@@ -241,12 +239,13 @@ def main(arguments: list[str]) -> int:
     if up_to_date(modules):
         print(f"hot modules: compiled ({len(modules)} modules, unchanged)")
         return 0
-    if taken_from_cache():
-        print(f"hot modules: compiled ({len(modules)} modules, from {_cache()})")
+    kept = _cache() / _digest()
+    if taken_from(kept):
+        print(f"hot modules: compiled ({len(modules)} modules, from {kept.parent})")
         return 0
     started = time.monotonic()
     print(f"Compiling {len(modules)} hot modules (about a minute on two processors)", flush=True)
-    status = compile_in_place(modules)
+    status = compile_in_place(modules, kept)
     if status:
         clean()
         print("hot modules: pure (mypyc or the C compiler failed, see above)")

@@ -21,6 +21,8 @@ OLD_DAYS = 31
 COUNTED = re.compile(r"\d+ (passed|failed|found|missed|cases|kinds|kills|stories)|rounds \d+|each result once|^FAILED")
 """A line that says how much was done and with what result; a step's last such line goes into the record."""
 SAID_MAX = 110
+NOTHING_TO_RUN = 5
+"""pytest's exit code where a folder's slow tests are all comparisons with Kafka, which are a step of their own."""
 
 
 def _git(*words: str) -> str:
@@ -82,7 +84,7 @@ def run(step: Step) -> Ran:
             print(line, end="", flush=True)
             said = line.strip(" =\n") if COUNTED.search(line) else said
         code = process.wait()
-    passed = code == 0
+    passed = code in (0, NOTHING_TO_RUN)
     if not said:
         said = "passed" if passed else f"exit code {code}"
     return Ran(datetime.now(UTC).date().isoformat(), commit, round(time.monotonic() - began), passed, said[:SAID_MAX])

@@ -111,9 +111,9 @@ def _compat() -> list[Step]:
     ]
 
 
-def _mutations(name: str, module: str, room: str) -> Step:
+def _mutations(name: str, module: str, room: str, *words: str) -> Step:
     reason = "they ask whether the tests would find a fault, which changes only as tests do; the longest steps by far"
-    return Step(f"mutations/{name}", reason, (PYTHON, "-m", module), (room,))
+    return Step(f"mutations/{name}", reason, (PYTHON, "-m", module, *words), (room,))
 
 
 BROKER = ("broker", "log", "raft", "replica", "groups", "transactions")
@@ -152,6 +152,27 @@ def steps() -> list[Step]:
             make("fuzz-jdbc", "SECONDS=3600"),
             ("src/ottla/connectors/jdbc", "tests/connectors/jdbc"),
         ),
+        *(
+            Step(
+                f"fuzz-capture/{server}",
+                "a test run has a few histories; what is left is found in hours",
+                make("fuzz-capture", f"SERVER={server}", "SECONDS=3600"),
+                ("src/ottla/connectors/cdc", "tests/fuzz_capture"),
+            )
+            for server in ("postgresql", "mariadb")
+        ),
+        Step(
+            "fuzz-mirror",
+            "a test run has a hundred schedules; this looks for an hour for one that loses a record",
+            make("fuzz-mirror", "SECONDS=3600"),
+            _rooms("mirror"),
+        ),
+        Step(
+            "fuzz-registry",
+            "a test run has some hundred runs; this looks for an hour for one that changes what an id means",
+            make("fuzz-registry", "SECONDS=3600"),
+            _rooms("registry/core"),
+        ),
         Step("cost", "every API is asked in every version, twice", make("cost"), _rooms("broker", "sql", "schemas")),
         Step(
             "faults",
@@ -168,6 +189,8 @@ def steps() -> list[Step]:
         _mutations("faults", "tests.faults.mutations", "tests/faults"),
         _mutations("named", "tests.sim.named_mutations", "tests/sim"),
         _mutations("sim", "tests.sim.mutations", "tests/sim"),
+        _mutations("mirror", "tests.mirror.machine", "tests/mirror", "--mutations"),
+        _mutations("registry", "tests.registry.machine", "tests/registry", "--mutations"),
         Step(
             "chaos",
             "real processes under load take a minute for each fault",

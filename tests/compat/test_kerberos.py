@@ -19,12 +19,17 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from kafka import KafkaProducer
 
-from ottla.base import ErrorCode, KafkaError
+from ottla.base import ErrorCode, KafkaError, NodeId
 from ottla.base import TopicPartition as Place
 from ottla.cli.main import main
 from ottla.client import BlockingClient, Client, NewTopic, client_network, create_topics
 from ottla.wire import APIS, encode_request, read_response
 from ottla.wire.messages.api_versions import ApiVersionsRequest
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests import kdc as kerberos
@@ -406,6 +411,34 @@ def test_a_login_of_many_tokens_comes_to_an_end(realm: Realm, ticket: Path) -> N
             if answer.error_code:
                 break
         assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+def test_a_keytab_that_takes_its_time_to_be_read_holds_nobody_else_up(realm: Realm, tmp_path: Path) -> None:
+    slow = tmp_path / "slow.keytab"
+    os.mkfifo(slow)
+    name = "listener.name.sasl_plaintext.gssapi.sasl.jaas.config"
+    wanted = AlterableConfig(name=name, config_operation=0, value=by_keytab(f"kafka/localhost@{REALM}", slow))
+    request = IncrementalAlterConfigsRequest(
+        resources=[AlterConfigsResource(resource_type=4, resource_name="1", configs=[wanted])]
+    )
+
+    async def test() -> None:
+        properties = realm.properties(by_keytab(f"ann@{REALM}", realm.ann))
+        async with (
+            Client(realm.bootstrap, network=client_network(properties)) as altering,
+            Client(realm.bootstrap, network=client_network(properties)) as other,
+        ):
+            assert (await other.metadata([])).nodes
+            change = asyncio.create_task(altering.request(request, node=NodeId(1)))
+            with await asyncio.to_thread(slow.open, "wb"):  # opens once the broker does
+                async with asyncio.timeout(10):
+                    assert (await other.metadata([])).nodes
+                assert not change.done()
+            (answer,) = (await change).responses
+            assert answer.error_code == ErrorCode.INVALID_REQUEST
+            assert "the keytab cannot be used" in answer.error_message
+
+    asyncio.run(test())
 
 
 def test_who_has_no_rule_is_refused_and_who_has_one_is_whom_it_says(realm: Realm, others: dict[str, Path]) -> None:

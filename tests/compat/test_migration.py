@@ -203,7 +203,7 @@ def test_a_group_moves_from_kafka_to_ottla_and_back_and_no_record_is_lost(
         assert own == {"retention.ms": "999999999", "min.insync.replicas": "1"}
 
         with guide.mirror(6):
-            until(lambda: all_run(urls[1]), "the way back")
+            until(lambda: all_run(f"{urls[1]}/new/old"), "the way back")
             guide.run(guide.section(6))
             after = produce(ottla, "after", 200)
             assert Counter(read_on(ottla, set(after), reset="error")) == Counter(after), (

@@ -60,7 +60,10 @@ def running(command: list[str], folder: Path) -> Iterator[None]:
             assert process.poll() is None, (folder / "log").read_text()[-3000:]
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(100)
+            try:
+                process.wait(100)
+            finally:
+                process.kill()  # nothing where it has ended
 
 
 def commands(path: Path) -> tuple[list[str], list[str]]:

@@ -15,6 +15,7 @@ from tests.registry.running import running_registry
 from tests.server import running_server
 
 SOURCE = {"connector.class": f"{FILE}SourceConnector", "topic": "lines", "file": "/nowhere", "tasks.max": "1"}
+BEYOND_BROWSERS = (1 << 53) + 1
 ORDER = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
 
 
@@ -77,14 +78,20 @@ def test_a_connector_is_paused_stopped_resumed_and_its_offsets_set(console: Runn
     undone(console, paused)
     assert connector(console, "turns").body["state"] == "RUNNING"
     console.run("connector-state", cluster="files", name="turns", to="stopped")
-    place = {"partition": {"filename": "/nowhere"}, "offset": {"position": 30}}
-    moved = console.run("connector-offsets", cluster="files", name="turns", offsets=[place])
+    place = {"partition": {"filename": "/nowhere"}, "offset": {"position": BEYOND_BROWSERS}}
+    wrong = {"cluster": "files", "name": "turns", "offsets": "[{"}
+    refused = console.post("/plans", {"action": "connector-offsets", "arguments": wrong})
+    assert refused.status == 400 and "offsets are no JSON" in refused.body["message"], refused
+    moved = console.run("connector-offsets", cluster="files", name="turns", offsets=json.dumps([place]))
     assert moved.body["outcome"] == "done", moved
-    assert connector(console, "turns").body["offsets"] == [place]
+    found = connector(console, "turns").body
+    assert json.loads(found["offsets_text"]) == [place], "what a page edits is text"
+    [shown] = found["offsets"]
+    assert shown == {key: json.dumps(value) for key, value in place.items()}, "and so is what it shows"
     reset = console.run("connector-offsets", cluster="files", name="turns")
     assert connector(console, "turns").body["offsets"] == [], reset
     undone(console, reset)
-    assert connector(console, "turns").body["offsets"] == [place]
+    assert json.loads(connector(console, "turns").body["offsets_text"]) == [place]
 
 
 def test_a_state_that_there_is_not_is_refused(console: RunningConsole) -> None:

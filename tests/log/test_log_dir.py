@@ -10,7 +10,7 @@ import pytest
 
 from ottla.base import ConfigError, CorruptionError, NodeId, StorageError, TopicPartition, Uuid
 from ottla.log import LogConfig, LogDir, LogDirLockedError, MetaProperties, OsDisk, delete_folder
-from tests.log.records import NOW, batch, records_of, values
+from tests.log.records import NOW, batch, values
 
 KEY = TopicPartition("a.topic-with-dashes", 3)
 TOPIC_ID = Uuid(bytes(range(16)))
@@ -102,32 +102,6 @@ def test_the_logs_start_survives_a_restart(tmp_path: Path) -> None:
     again = opened(tmp_path)
     assert again.open_log(KEY, CONFIG, now_ms=NOW).log_start_offset == 3
     again.release()
-
-
-@pytest.mark.parametrize("said", [5, 9, 1 << 40, (1 << 63) - 1])
-@pytest.mark.parametrize("is_clean", [True, False])
-def test_a_start_beyond_the_logs_end_removes_no_record(tmp_path: Path, said: int, is_clean: bool) -> None:
-    """Nor does it when the log has grown beyond that."""
-    log_dir = opened(tmp_path)
-    log = log_dir.open_log(KEY, CONFIG, now_ms=NOW)
-    for _ in range(4):
-        log.append(batch([b"a"]), now_ms=NOW)
-        log.roll(NOW)
-    if is_clean:
-        log_dir.close()
-    else:
-        log_dir.release()
-    path = tmp_path / "data" / "log-start-offset-checkpoint"
-    path.write_text(f"0\n1\n{KEY.topic} 3 {said}\n")
-    (tmp_path / "data" / str(KEY) / "derived-sums").unlink(missing_ok=True)
-    for _ in range(2):
-        again = opened(tmp_path)
-        log = again.open_log(KEY, CONFIG, now_ms=NOW)
-        assert log.log_start_offset == 0 and len(records_of(log.read(0, max_bytes=1 << 20))) >= 1
-        assert f"{KEY.topic} 3 " not in path.read_text()
-        while log.log_end_offset < 12:
-            log.append(batch([b"a"]), now_ms=NOW)
-        again.release()
 
 
 def test_a_deleted_log_leaves_at_once_and_its_files_later(tmp_path: Path) -> None:

@@ -80,6 +80,20 @@ def test_clusters_clients_get_what_is_said_of_their_cluster() -> None:
     assert config["source.cluster.bootstrap.servers"] == "a:9092" and config["config.providers"] == "file"
 
 
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("http://localhost:8083", "http://localhost:8083"),
+        ("http://127.0.0.1:8083,https://[::1]:8084", "http://127.0.0.1:8083,https://[::1]:8084"),
+        ("http://mirror.example.org:8083", "http://127.0.0.1:0"),
+        ("http://localhost:8083,http://:8084", "http://127.0.0.1:0"),
+    ],
+)
+def test_users_ask_at_a_loopback_address_of_their_choice_and_at_no_other(asked: str, found: str) -> None:
+    given = {**TWO, "east->west.enabled": "true", "listeners": asked}
+    assert {each.worker["listeners"] for each in flows_of(given)} == {found}
+
+
 def test_with_the_internal_rest_all_flows_have_one_address_and_a_path_each() -> None:
     given = {
         **TWO,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -25,8 +25,8 @@ T = TypeVar("T")
 class Pending(Generic[T]):
     """A call under way; its answer may lie in the system's buffers until `result` collects it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[T]) -> None:
-        self._loop = loop
+    def __init__(self, wait: Callable[[asyncio.Task[T]], T], task: asyncio.Task[T]) -> None:
+        self._wait = wait
         self._task = task
 
     @property
@@ -36,7 +36,7 @@ class Pending(Generic[T]):
 
     def result(self) -> T:
         """Wait for the answer and return it, or raise what the call raised."""
-        return self._loop.run_until_complete(self._task)
+        return self._wait(self._task)
 
     def cancel(self) -> None:
         """Give the call up; what was already sent takes its effect all the same."""
@@ -61,6 +61,8 @@ class BlockingClient:
         """The client underneath: make coroutines with it for `run` and `begin`."""
         self._loop = asyncio.new_event_loop()
         self._is_shared = False
+        self._interrupt: BaseException | None = None
+        """What a signal's handler has last raised in a call."""
 
     @classmethod
     def over(cls, client: Client, loop: asyncio.AbstractEventLoop) -> Self:
@@ -76,7 +78,7 @@ class BlockingClient:
         """Wait for a call of `self.client`, or for any coroutine built on it."""
         if self._is_shared:
             return asyncio.run_coroutine_threadsafe(call, self._loop).result()
-        return self._loop.run_until_complete(call)
+        return self._until_done(awaited(call, loop=self._loop))
 
     def begin(self, call: Coroutine[Any, Any, T]) -> Pending[T]:
         """Start a call and return at once: over an open connection its request has left when this returns.
@@ -85,8 +87,8 @@ class BlockingClient:
         """
         assert not self._is_shared, "only a client with a loop of its own begins calls"
         task = awaited(call, loop=self._loop)
-        self._loop.run_until_complete(asyncio.sleep(0))
-        return Pending(self._loop, task)
+        self._until_done(awaited(asyncio.sleep(0), loop=self._loop))
+        return Pending(self._until_done, task)
 
     def request(
         self,
@@ -177,9 +179,33 @@ class BlockingClient:
         for task in pending:
             task.cancel()
         if pending:
-            self._loop.run_until_complete(asyncio.wait(pending))
-        self._loop.run_until_complete(self.client.close())
+            self._until_done(awaited(asyncio.wait(pending), loop=self._loop))
+        self._until_done(awaited(self.client.close(), loop=self._loop))
         self._loop.close()
+
+    def _until_done(self, task: asyncio.Task[T]) -> T:
+        """Run the loop until a task is done.
+
+        A signal's handler raises wherever the program is: also between the end of a call and the step that stops the loop
+        for it. That step is then the next call's, so a loop that has stopped says nothing of the task. And one task may
+        pass on to another what it was ended by, which was raised here then already.
+        """
+        task.add_done_callback(self._stop)
+        try:
+            while not task.done():
+                try:
+                    self._loop.run_forever()
+                except (KeyboardInterrupt, SystemExit) as error:
+                    if error is not self._interrupt:
+                        self._interrupt = error
+                        _give_up(task)
+                        raise
+        finally:
+            task.remove_done_callback(self._stop)
+        return task.result()
+
+    def _stop(self, _: object) -> None:
+        self._loop.stop()
 
     def __enter__(self) -> Self:
         return self
@@ -188,3 +214,15 @@ class BlockingClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _give_up(task: asyncio.Task[Any]) -> None:
+    """Cancel a task that nobody waits for any more."""
+    if not task.cancel():
+        _look_at(task)
+    task.add_done_callback(_look_at)
+
+
+def _look_at(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()

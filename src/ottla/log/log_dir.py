@@ -296,16 +296,6 @@ class LogDir:
                 raise
         self._logs[partition] = log
         self._named.add(partition)
-        if log.log_start_offset < self._start_offsets.get(
-            partition, 0
-        ):  # not believed, nor by a start when it has grown
-            self._start_offsets[partition] = log.log_start_offset
-            try:
-                self.write_start_offsets()
-            except StorageError:
-                del self._logs[partition]
-                log.abandon()
-                raise
         return log
 
     def _leave_to_another(self, partition: TopicPartition, folder: str, topic_id: Uuid, now_ms: int) -> bool:

@@ -14,7 +14,7 @@ place of a cut, what is cut off is kept aside.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 from ottla.base import CorruptionError, KafkaError, Millis, Offset
@@ -31,7 +31,7 @@ from ottla.log.segment import RELATIVE_OFFSET_MAX, Segment
 from ottla.log.types import RecoveryReport
 from ottla.wire import BATCH_OVERHEAD, LENGTH_END, BatchHeader, Buffer, batch_size_at, crc_is_valid, read_batch_header
 
-__all__ = ["Progress", "believed_start", "load_segments", "recover", "tidy", "verified_batches"]
+__all__ = ["Progress", "load_segments", "recover", "tidy", "verified_batches"]
 
 READ_BYTES = 1 << 20
 """Bytes read at once; a larger batch is read whole."""
@@ -107,22 +107,6 @@ def load_segments(
     return [Segment(disk, folder, base, entries, now_ms) for base in bases]
 
 
-def believed_start(disk: Disk, folder: str, entries: dict[str, Entry], log_start_offset: int) -> int:
-    """Return where a log starts that a checkpoint says starts there: at its first segment where it ends before that.
-
-    No log begins behind its end. The checkpoint is wrong then, or the log has lost its end; what is left of it was
-    acknowledged, and does not go on the word of a file that holds no record.
-    """
-    bases = sorted(found[0] for name in entries if (found := base_offset_of(name)) is not None and found[1] == LOG)
-    if not bases or bases[-1] >= log_start_offset:
-        return log_start_offset
-    end, file = bases[-1], disk.open(join(folder, file_name(bases[-1], LOG)))
-    for header, _, _ in verified_batches(file, file.size()):
-        end = header.next_offset
-    file.close()
-    return log_start_offset if end >= log_start_offset else bases[0]
-
-
 def recover(
     disk: Disk,
     folder: str,
@@ -138,14 +122,8 @@ def recover(
     Every argument but `progress` can be sent to a worker process, and the report back. Raises CorruptionError for damage
     below the recovery point.
     """
-    entries = tidy(disk, folder)
-    start = believed_start(disk, folder, entries, log_start_offset)
-    segments = load_segments(disk, folder, entries, start, now_ms)
-    report = _Recovery(disk, folder, config, segments, recovery_point, start, now_ms, progress).run()
-    if start == log_start_offset:
-        return report
-    note = f"the log ends before offset {log_start_offset}, where it is said to start: it starts at {start}"
-    return replace(report, notes=(*report.notes, note))
+    segments = load_segments(disk, folder, tidy(disk, folder), log_start_offset, now_ms)
+    return _Recovery(disk, folder, config, segments, recovery_point, log_start_offset, now_ms, progress).run()
 
 
 @dataclass(slots=True)

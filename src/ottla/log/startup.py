@@ -15,7 +15,7 @@ from ottla.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
 from ottla.log.names import INDEX, LOG, TIME_INDEX, base_offset_of, file_name
 from ottla.log.producer_state import ProducerState
 from ottla.log.properties import PARTITION_METADATA_FILE, read_topic_id
-from ottla.log.recovery import Progress, believed_start, load_segments, recover, tidy
+from ottla.log.recovery import Progress, load_segments, recover, tidy
 from ottla.log.segment import Segment
 from ottla.log.types import RecoveryReport
 
@@ -106,7 +106,6 @@ def load(
         sums = sums.after_clean_end(*_last_segment(entries.values()))
         if sums.ends is not None and log_start_offset > sums.ends.end_offset:  # no log begins there: a wrong checkpoint
             log_start_offset = sums.ends.start_offset
-    log_start_offset = believed_start(disk, folder, entries, log_start_offset)
     segments = load_segments(disk, folder, entries, log_start_offset, now_ms)
     for segment in segments:
         _check_index_files(segment, entries)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from ottla.base import ConfigError
 from ottla.mirror.settings import CHECKPOINT_DEF, HEARTBEAT_DEF, PACKAGE, SOURCE_DEF
@@ -27,6 +27,7 @@ _CLIENT_NAMES = (
 _KINDS = ("producer", "consumer", "admin")
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _OF_CONNECT = ("tasks.max", "errors.", "transforms", "predicates", "topic.creation.", "exactly.once.support")
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 INTERNAL_REST = "dedicated.mode.enable.internal.rest"
 _WHO_MAY_ASK = ("rest.extension.classes", "java.security.auth.login.config")
 """Who may ask the interface, also at the loopback address alone: the extension, and its JAAS file."""
@@ -76,7 +77,7 @@ def flows_of(given: Mapping[str, str], targets: Sequence[str] = ()) -> list[Flow
     if not found:
         raise ConfigError("clusters", given["clusters"], "", "No source->target replication flows.")
     internal = has_internal_rest(given)
-    own = _interface(given) if internal else {"listeners": "http://127.0.0.1:0", **_starting(given, _WHO_MAY_ASK)}
+    own = _interface(given) if internal else {"listeners": _users_place(given), **_starting(given, _WHO_MAY_ASK)}
     return [replace(flow, worker={**flow.worker, **own}) for flow in found]
 
 
@@ -144,6 +145,16 @@ def _connectors(given: Mapping[str, str], source: str, target: str) -> dict[str,
     found |= _below(given, f"{source}->{target}.")
     found.setdefault("enabled", "false")
     return {name: {**found, "name": name, "connector.class": PACKAGE + name} for name in CONNECTOR_NAMES}
+
+
+def _users_place(given: Mapping[str, str]) -> str:
+    """Return where users of this machine ask: `listeners` where they are of the loopback address, else any free port there.
+
+    Kafka's MirrorMaker has no interface without the internal one: files that say another address for it open nothing.
+    """
+    asked = given.get("listeners", "").strip()
+    hosts = [urlsplit(each.strip()).hostname for each in asked.split(",")]
+    return asked if set(hosts) <= _LOOPBACK else "http://127.0.0.1:0"
 
 
 def _interface(given: Mapping[str, str]) -> dict[str, str]:

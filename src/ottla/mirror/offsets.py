@@ -1,15 +1,31 @@
-"""What an operator may store as offsets of the three connectors."""
+"""The offsets of the three connectors: what a record's says, and what an operator may store."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ottla.base import ZERO_UUID, Uuid, parse_uuid, uuid_text
 from ottla.connect import ConnectError
 
-__all__ = ["same_offsets"]
+__all__ = ["read_topic_id", "same_offsets", "source_offset"]
 
 Pairs = Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
+TOPIC_ID = "topicId"
+"""Which of the topics that have had a name an offset is of. Kafka's connector passes it over, and stores none."""
+
+
+def source_offset(offset: int, topic_id: Uuid) -> dict[str, int | str]:
+    """Return a record's offset as Connect keeps it; without the topic's id where that is zero."""
+    return {"offset": offset} if topic_id == ZERO_UUID else {"offset": offset, TOPIC_ID: uuid_text(topic_id)}
+
+
+def read_topic_id(stored: Mapping[str, Any]) -> Uuid:
+    """Return the topic's id in a stored offset; zero where it says none that can be read."""
+    try:
+        return parse_uuid(stored[TOPIC_ID])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return ZERO_UUID
 
 
 def same_offsets(pairs: Pairs, fields: Mapping[str, type], *, only_zero: bool = False) -> bool:

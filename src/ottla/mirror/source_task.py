@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ottla.base import ErrorCode, KafkaError, Millis, Offset, OttlaError, ProducerId, TopicPartition
+from ottla.base import ZERO_UUID, ErrorCode, KafkaError, Millis, Offset, OttlaError, ProducerId, TopicPartition, Uuid
 from ottla.client import EARLIEST, LATEST, Appended, BlockingClient, Fetched, FetchPosition, Isolation, Pending
 from ottla.client.arrow.batches import Placed, Rows, TopicRows, encode_placed
 from ottla.client.arrow.gathering import Gatherer
@@ -22,6 +22,7 @@ from ottla.connect.data import OPTIONAL_BYTES
 from ottla.mirror.clusters import connected
 from ottla.mirror.metrics import SourceMetrics
 from ottla.mirror.offset_syncs import SyncPlan
+from ottla.mirror.offsets import read_topic_id, source_offset
 from ottla.mirror.own_classes import policy_of
 from ottla.mirror.records import OffsetSync
 from ottla.mirror.settings import PACKAGE, SOURCE_DEF, client_properties
@@ -44,6 +45,8 @@ PARTITIONS = "task.assigned.partitions"
 FETCH_BYTES_DEFAULT = 1 << 20
 ANSWER_BYTES = 8 << 20
 RETRY_SECONDS = 1.0
+LOOK_SECONDS = 5.0
+"""After so long it is looked again for partitions without leaders."""
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 DUE_MAX = 10_000
 """Syncs that wait to be told at most, the newest: where they cannot be told for long, the older ones matter least."""
@@ -52,6 +55,7 @@ BATCH_RECORDS_MIN = 8
 BATCH_BYTES_MIN, BATCH_BYTES = 64 << 10, 256 << 10
 """Smaller batches are joined into larger ones: each is a request of its own."""
 Aborted = Sequence[tuple[ProducerId, Offset]]
+Connect = Callable[[Mapping[str, str], str, str, str], BlockingClient]
 
 
 def partition_named(text: str) -> TopicPartition:
@@ -71,20 +75,29 @@ class MirrorSourceTask(SourceTask):
     java_name = f"{PACKAGE}MirrorSourceTask"
     version = "1.0"
 
-    def __init__(self) -> None:
+    def __init__(self, connect: Connect = connected) -> None:
+        """`connect` makes clients of the two clusters, as `ottla.mirror.clusters.connected` does."""
+        self._connect = connect
         self._stopping = threading.Event()
         self._turn = threading.Lock()
         """Held by whoever uses the clients."""
         self._reading: BlockingClient | None = None
         self._telling: BlockingClient | None = None
         self._positions: dict[TopicPartition, Offset] = {}
+        self._ids: dict[TopicPartition, Uuid] = {}
+        """Of which topic a partition's position is; zero, or nothing, where nobody knows."""
+        self._new: set[TopicPartition] = set()
+        """Partitions that nothing was read of yet: where they begin is not known."""
+        self._absent: set[TopicPartition] = set()
+        """Partitions that have no leader, and are not asked for."""
+        self._look_after = 0.0
         self._due: list[OffsetSync] = []
         """Syncs that are to be told."""
         self._told: tuple[list[OffsetSync], Pending[list[Appended]]] | None = None
         """Those that are on their way."""
 
     def start(self, props: Mapping[str, str]) -> None:
-        """Look where reading goes on; raises ConnectError where it cannot."""
+        """Look where reading goes on; raises ConnectError for a partition that has no offset where it must have one."""
         super().start(props)
         settings = SOURCE_DEF.parse(props)
         self._alias, self._target = settings["source.cluster.alias"], settings["target.cluster.alias"]
@@ -98,37 +111,51 @@ class MirrorSourceTask(SourceTask):
         self._wait_ms = int(settings["consumer.poll.timeout.ms"])
         self._decoder, self._gatherer = ColumnDecoder(with_headers=True), Gatherer()
         number = props.get("task.index", "0")
-        self._reading = connected(props, "source", "consumer", f"{number}|MirrorSourceConnector|replication-consumer")
+        self._reading = self._connect(
+            props, "source", "consumer", f"{number}|MirrorSourceConnector|replication-consumer"
+        )
         if settings["emit.offset-syncs.enabled"]:
             where = settings["offset-syncs.topic.location"]
             self._syncs = SyncPlan(settings["offset.lag.max"])
             other = self._target if where == "source" else self._alias
             self._sync_place = TopicPartition(self._policy.offset_syncs_topic(other), 0)
-            self._telling = connected(props, where, "producer", f"{number}|MirrorSourceConnector|offset-syncs-producer")
+            self._telling = self._connect(
+                props, where, "producer", f"{number}|MirrorSourceConnector|offset-syncs-producer"
+            )
         places = [partition_named(each) for each in props[PARTITIONS].split(",") if each]
         self._begin(places)
 
     def _begin(self, places: Sequence[TopicPartition]) -> None:
-        new = []
         for place in places:
-            stored = self.context.offset(source_partition(self._alias, place)).get("offset")
-            if stored is None:
-                new.append(place)
+            stored = self.context.offset(source_partition(self._alias, place))
+            if stored.get("offset") is None:
+                self._new.add(place)
             else:
-                self._positions[place] = Offset(int(stored) + 1)
-        self._positions |= self._reset_of(new)
-        log.info("%d partitions of %s, %d of them from the start", len(places), self._alias, len(new))
+                self._positions[place] = Offset(int(stored["offset"]) + 1)
+                self._ids[place] = read_topic_id(stored)
+        self._refuse_no_reset(self._new)
+        log.info("%d partitions of %s, %d of them from the start", len(places), self._alias, len(self._new))
 
-    def _reset_of(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
-        """Return where `auto.offset.reset` begins; raises ConnectError where it says that nothing may."""
+    def _refuse_no_reset(self, places: Iterable[TopicPartition]) -> None:
+        if self._reset not in ("earliest", "latest"):
+            for each in sorted(places):
+                raise ConnectError(f"{each} has no offset to go on from, and auto.offset.reset={self._reset}")
+
+    def _go_to_reset(self, places: Sequence[TopicPartition]) -> None:
+        """Go on where `auto.offset.reset` says; raises ConnectError where it says that nothing may, and KafkaError."""
         assert self._reading is not None
-        places = list(places)
-        if places and self._reset not in ("earliest", "latest"):
-            words = f"{places[0]} has no offset to go on from, and auto.offset.reset={self._reset}"
-            raise ConnectError(words)
+        self._refuse_no_reset(places)
+        names = sorted({each.topic for each in places})
+        # ids first: where a topic is made again in between, answers show that it is another one
+        topics = self._reading.metadata(names).topics
+        for name in names:
+            if name not in topics or topics[name].error:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} is not there")
         when = EARLIEST if self._reset == "earliest" else LATEST
-        found = self._reading.list_offsets(dict.fromkeys(places, when), isolation=self._isolation) if places else {}
-        return {place: each.offset for place, each in found.items()}
+        found = self._reading.list_offsets(dict.fromkeys(places, when), isolation=self._isolation)
+        self._positions |= {place: each.offset for place, each in found.items()}
+        self._ids |= {place: topics[place.topic].topic_id for place in places}
+        self._new -= found.keys()
 
     # -- polling
 
@@ -149,14 +176,18 @@ class MirrorSourceTask(SourceTask):
 
     def _fetched(self) -> list[SourceRecord | SourceBatch]:
         assert self._reading is not None
-        asked = [FetchPosition(place, offset, self._fetch_bytes) for place, offset in self._positions.items()]
+        asked = self._asked()
         if not asked:
             self._stopping.wait(self._wait_ms / 1000)
             return []
         found: list[SourceRecord | SourceBatch] = []
-        answers = self._reading.fetch(
-            asked, max_wait_ms=min(self._wait_ms, 500), max_bytes=ANSWER_BYTES, isolation=self._isolation
-        )
+        try:
+            answers = self._reading.fetch(
+                asked, max_wait_ms=min(self._wait_ms, 500), max_bytes=ANSWER_BYTES, isolation=self._isolation
+            )
+        except (KafkaError, OSError):
+            self._look()
+            raise
         failed = False
         for answer in answers:
             taken = self._answered(answer)
@@ -169,20 +200,68 @@ class MirrorSourceTask(SourceTask):
             self._stopping.wait(RETRY_SECONDS)
         return found
 
+    def _asked(self) -> list[FetchPosition]:
+        """Return what to ask for: all but partitions that nobody has now."""
+        if (self._absent or self._new) and time.monotonic() >= self._look_after:
+            self._look()
+        places = self._positions.items()
+        return [FetchPosition(each, offset, self._fetch_bytes) for each, offset in places if each not in self._absent]
+
+    def _look(self) -> None:
+        """Leave out partitions without a leader for a while, as one would keep all others waiting, and begin new ones.
+
+        Raises KafkaError and OSError where nothing can be said.
+        """
+        assert self._reading is not None
+        places = {*self._positions, *self._new}
+        topics = self._reading.metadata(sorted({each.topic for each in places}))
+        absent = {each for each in places if topics.leader_of(each) is None}
+        for each in sorted(absent - self._absent):
+            log.warning("%s has no leader on %s now; the others are read on", each, self._alias)
+        self._absent, self._look_after = absent, time.monotonic() + LOOK_SECONDS
+        new = sorted(self._new - absent)
+        if not new:
+            return
+        try:
+            self._go_to_reset(new)
+        except (KafkaError, OSError) as error:  # one of them would keep all others waiting
+            log.info("%d new partitions of %s are begun topic by topic: %s", len(new), self._alias, error)
+            for name in sorted({each.topic for each in new}):
+                self._begin_topic([each for each in new if each.topic == name])
+
+    def _begin_topic(self, new: Sequence[TopicPartition]) -> None:
+        try:
+            self._go_to_reset(new)
+        except (KafkaError, OSError) as error:
+            log.warning("topic %s of %s cannot be begun now, and is later: %s", new[0].topic, self._alias, error)
+
     def _answered(self, answer: Fetched) -> list[SourceRecord | SourceBatch] | None:
         """Return what a partition's answer has; None where it cannot be read now, and is asked for again from there."""
         place, before = answer.partition, self._positions[answer.partition]
-        if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
-            begin = self._reset_of([place])
-            log.warning("%s has no offset %d; going on from %s", place, answer.offset, begin)
-            self._positions |= begin
-            return []
         try:
+            if self._is_made_again(answer):
+                log.warning("%s was deleted and made again on %s; it is read as a new one", place.topic, self._alias)
+                self._go_to_reset([place])
+                return []
+            if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                self._go_to_reset([place])
+                log.warning("%s has no offset %d; going on from %d", place, answer.offset, self._positions[place])
+                return []
             return list(self._taken(answer.check()))
-        except KafkaError as error:
+        except (KafkaError, OSError) as error:  # of this partition; what others have brought is returned
             self._positions[place] = before  # what was made of its beginning is not returned either
             log.warning("%s cannot be read now: %s", place, error)
             return None
+
+    def _is_made_again(self, answer: Fetched) -> bool:
+        """Whether a topic is another one than the position is of: its offsets mean other records there."""
+        if answer.error and answer.error is not ErrorCode.OFFSET_OUT_OF_RANGE:
+            return False  # nobody says of which topic that is
+        now = answer.topic_id
+        known = self._ids.get(answer.partition, ZERO_UUID)
+        if known == ZERO_UUID:
+            self._ids[answer.partition] = known = now
+        return now not in (known, ZERO_UUID)
 
     def _taken(self, answer: Fetched) -> Iterator[SourceRecord | SourceBatch]:
         """Yield what an answer has, in its order: large batches whole, and what is between them in batches of ours."""
@@ -202,11 +281,11 @@ class MirrorSourceTask(SourceTask):
         yield from self._between(place, data[begun:], start, answer.aborted)
 
     def _whole(self, place: TopicPartition, data: memoryview, at: int, header: BatchHeader) -> SourceBatch:
-        whole = bytes(data[at : at + header.size])
+        whole, topic_id = bytes(data[at : at + header.size]), self._ids.get(place, ZERO_UUID)
 
         def records() -> list[SourceRecord]:
             decoded = ColumnDecoder(with_headers=True).decode(whole, start=header.base_offset)
-            return [record for columns in decoded.columns for record in self._records(place, columns)]
+            return [record for columns in decoded.columns for record in self._records(place, columns, topic_id)]
 
         payload = memoryview(records_payload(whole, 0, header))
         times = header.base_timestamp, header.max_timestamp
@@ -227,8 +306,9 @@ class MirrorSourceTask(SourceTask):
 
     def _encoded(self, place: TopicPartition, columns: Columns) -> Iterator[SourceRecord | SourceBatch]:
         """Yield records without gaps in batches; few ones, and such without times, one by one."""
+        topic_id = self._ids.get(place, ZERO_UUID)
         if len(columns) < BATCH_RECORDS_MIN or bool((columns.timestamps_ms < 0).any()):
-            yield from self._records(place, columns)
+            yield from self._records(place, columns, topic_id)
             return
         target = TopicRows(place.topic, 1, place.partition)
         first = 0
@@ -237,7 +317,8 @@ class MirrorSourceTask(SourceTask):
             assert each.timestamp_ms is not None and each.max_timestamp_ms is not None, "rows with times were given"
             times, last = (each.timestamp_ms, each.max_timestamp_ms), int(mine.offsets[-1])
             looked = mine.timestamps_ms, _value_bytes(mine)
-            yield self._batch(place, each.records, each.count, times, last, partial(self._records, place, mine), looked)
+            records = partial(self._records, place, mine, topic_id)
+            yield self._batch(place, each.records, each.count, times, last, records, looked)
             first += each.count
 
     def _batch(
@@ -259,7 +340,7 @@ class MirrorSourceTask(SourceTask):
             max_timestamp_ms=times[1],
             has_headers=True,  # nobody has looked
             source_partition=source_partition(self._alias, place),
-            source_offset={"offset": last_offset},
+            source_offset=source_offset(last_offset, self._ids.get(place, ZERO_UUID)),
             make_records=make_records,
             timestamps_ms=None if looked is None else looked[0],
             value_bytes=None if looked is None else looked[1],
@@ -268,7 +349,7 @@ class MirrorSourceTask(SourceTask):
     def _remote(self, place: TopicPartition) -> str:
         return self._policy.format_remote_topic(self._alias, place.topic)
 
-    def _records(self, place: TopicPartition, columns: Columns) -> list[SourceRecord]:
+    def _records(self, place: TopicPartition, columns: Columns, topic_id: Uuid) -> list[SourceRecord]:
         partition, topic = source_partition(self._alias, place), self._remote(place)
         return [
             SourceRecord(
@@ -281,7 +362,7 @@ class MirrorSourceTask(SourceTask):
                 timestamp=time_ms,
                 headers=headers,
                 source_partition=partition,
-                source_offset={"offset": offset},
+                source_offset=source_offset(offset, topic_id),
             )
             for offset, time_ms, key, value, headers in _rows(columns)
         ]

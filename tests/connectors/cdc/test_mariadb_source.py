@@ -336,16 +336,6 @@ def test_a_lock_that_does_not_come_is_said(server: MariaDbServer, database: str,
         begun(server, tmp_path / "history", None, **settings_of(database), **own).stop()
 
 
-def test_a_statement_in_the_place_of_rows_is_refused(server: MariaDbServer, database: str, tmp_path: Path) -> None:
-    run_sql(server, "create table t (id int primary key)", database)
-    task = begun(server, tmp_path / "history", None, **settings_of(database))
-    read(task, 1)
-    run_sql(server, "set session binlog_format = 'STATEMENT'; insert into t values (1)", database)
-    with pytest.raises(ConnectError, match=r"a statement at .* in the place of rows"):
-        read(task, 1)
-    task.stop()
-
-
 def test_what_a_server_lacks_is_said_in_words_that_help(server: MariaDbServer, tmp_path: Path) -> None:
     def wrong(connector: Any = MariaDbConnector, **settings: str) -> str:
         props = props_of(server, tmp_path / "history", **{"topic.prefix": "w", **settings})

@@ -66,6 +66,8 @@ def locales() -> Iterator[Path]:
         )
         if not (folder / f"{name}.utf8").exists():
             pytest.skip(f"localedef makes no {name}: {made.stderr.decode()[-200:]}")
+    for path in folder.rglob("*"):  # whatever umask this process has
+        path.chmod(0o755)
     yield folder
     shutil.rmtree(folder)
 

@@ -202,6 +202,25 @@ def test_a_column_that_gets_another_type_gets_the_values_that_the_records_have(
     assert found == value
 
 
+@pytest.mark.parametrize("mode", ["insert", "upsert"])
+def test_a_delivery_that_also_widens_an_altered_table_binds_all_its_rows_for_the_new_types(
+    postgres: TestDatabase, mode: str
+) -> None:
+    postgres.run("CREATE TABLE t (id BIGINT PRIMARY KEY, v TIMESTAMP)")
+    narrow = SchemaBuilder.struct().field("id", data.INT64).field("v", data.TIMESTAMP_SCHEMA).build()
+    wide = SchemaBuilder.struct().field("id", data.INT64).field("v", data.TIMESTAMP_SCHEMA)
+    wide_schema = wide.field("more", data.OPTIONAL_STRING).build()
+    reporter = Reporter()
+    own = {**UPSERT, "insert.mode": mode, "auto.evolve": "true", "db.timezone": "Europe/Vienna"}
+    task = sink({**postgres.props, **own}, reporter)
+    task.put([record(Struct(narrow, id=1, v=AT))])
+    alter(postgres, "TIMESTAMPTZ")
+    late = [Struct(narrow, id=2, v=AT), Struct(wide_schema, id=3, v=AT, more="x"), Struct(narrow, id=4, v=AT)]
+    task.put([record(each, offset=1 + at) for at, each in enumerate(late)])
+    assert not reporter.reported
+    assert [row[0] for row in postgres.run("SELECT v FROM t WHERE id > 1 ORDER BY id")] == [AT, AT, AT]
+
+
 @pytest.mark.parametrize(
     ("type_", "schema", "value"),
     [
@@ -228,6 +247,17 @@ def test_a_number_that_its_column_would_round_is_refused(
     assert [each.offset for each, _ in reporter.reported] == [0]
     assert "would round" in str(reporter.reported[0][1])
     assert [(id_, float(v)) for id_, v in database.run("SELECT id, v FROM t")] == [(2, 2.0)]
+
+
+@pytest.mark.parametrize("schema", [data.INT16, data.INT32, data.INT64])
+def test_a_number_is_refused_by_a_column_of_booleans(postgres: TestDatabase, schema: Any) -> None:
+    postgres.run("CREATE TABLE t (id BIGINT PRIMARY KEY, v BOOLEAN)")
+    reporter = Reporter()
+    task = sink({**postgres.props, **UPSERT}, reporter)
+    numbers = [0, 1, 2, 32_767] + ([395_449] if schema is not data.INT16 else [])
+    task.put([record(struct(schema, id=at, v=each), offset=at) for at, each in enumerate(numbers)])
+    assert [each.offset for each, _ in reporter.reported] == list(range(len(numbers)))
+    assert postgres.run("SELECT count(*) FROM t") == [(0,)]
 
 
 def _scale(schema: Any) -> int:

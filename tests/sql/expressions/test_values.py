@@ -57,6 +57,29 @@ def test_an_expression_has_a_type_and_a_value(text: str, type_: str, value: obje
 @pytest.mark.parametrize(
     ("text", "value"),
     [
+        ("-0.00", "0.00"),
+        ("CAST('-0.00' AS DECIMAL(4, 2))", "0.00"),
+        ("CAST('-0.001' AS DECIMAL(4, 2))", "0.00"),
+        ("CAST(-0.001e0 AS DECIMAL(4, 2))", "0.00"),
+        ("(D - D) * -1.0", "0.000"),
+        ("(D - D) / -1.0", "0.000000"),
+        ("(D - D) % -5", "0.00"),
+        ("-(D - D)", "0.00"),
+        ("CEIL(-0.4)", "0.0"),
+        ("ROUND(-0.4)", "0"),
+        ("ROUND(-0.04, 1)", "0.00"),
+        ("TRUNC(-0.4)", "0"),
+        ("TRUNC(-0.04, 1)", "0.00"),
+        ("ABS(-0.0)", "0.0"),
+    ],
+)
+def test_decimals_have_one_zero_without_a_sign(text: str, value: str) -> None:
+    assert str(value_of(text)) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
         ("CAST(F AS STRING)", "2.5"),
         ("CAST(1E10 AS STRING)", "1.0E10"),
         ("CAST(1.25E-5 AS STRING)", "1.25E-5"),

@@ -16,7 +16,8 @@ interface Whole {
   state: string;
   states: { part: string; state: string; worker: string; cause: string | null; trace: string }[];
   config: Record<string, string>;
-  offsets: { partition: unknown; offset: unknown }[];
+  offsets: { partition: string; offset: string }[];
+  offsets_text: string;
   topics: string[];
   partial: string[];
   operations: string[];
@@ -138,11 +139,11 @@ export default function ConnectorPage({ workers, name }: { workers: string; name
                 ) : (
                   <Rows
                     rows={data.offsets.slice(0, 500)}
-                    id={(row) => JSON.stringify(row.partition)}
+                    id={(row) => row.partition}
                     label="Offsets"
                     columns={[
-                      { name: "Of", cell: (row) => <span class="mono clip">{JSON.stringify(row.partition)}</span> },
-                      { name: "Offset", cell: (row) => <span class="mono clip">{JSON.stringify(row.offset)}</span> },
+                      { name: "Of", cell: (row) => <span class="mono clip">{row.partition}</span> },
+                      { name: "Offset", cell: (row) => <span class="mono clip">{row.offset}</span> },
                     ]}
                   />
                 )}
@@ -160,7 +161,7 @@ export default function ConnectorPage({ workers, name }: { workers: string; name
               </Card>
             </div>
             {editing.value && <ConfigureConnector workers={workers} all={[workers]} name={name} config={data.config} close={() => (editing.value = false)} done={loaded.again} />}
-            {offsets.value && <Offsets target={target} now={data.offsets} close={() => (offsets.value = false)} done={loaded.again} />}
+            {offsets.value && <Offsets target={target} now={data.offsets_text} close={() => (offsets.value = false)} done={loaded.again} />}
             {plan.value && (
               <PlanDialog
                 request={plan.value}
@@ -175,21 +176,20 @@ export default function ConnectorPage({ workers, name }: { workers: string; name
   );
 }
 
-function Offsets({ target, now, close, done }: { target: { cluster: string; name: string }; now: Whole["offsets"]; close: () => void; done: () => void }) {
+function Offsets({ target, now, close, done }: { target: { cluster: string; name: string }; now: string; close: () => void; done: () => void }) {
   const how = useSignal("set");
-  const text = useSignal(JSON.stringify(now, null, 2));
-  let offsets: unknown = null;
+  const text = useSignal(now);
   let wrong = "";
   if (how.value === "set") {
     try {
-      offsets = JSON.parse(text.value);
+      JSON.parse(text.value);
     } catch (error) {
       wrong = `This is no JSON: ${(error as Error).message}`;
     }
   }
   const ready = how.value === "reset" || wrong === "";
   return (
-    <PlanDialog request={{ title: "Change offsets", ...(ready ? { action: "connector-offsets", arguments: { ...target, ...(how.value === "set" ? { offsets } : {}) } } : {}) }} close={close} done={done}>
+    <PlanDialog request={{ title: "Change offsets", ...(ready ? { action: "connector-offsets", arguments: { ...target, ...(how.value === "set" ? { offsets: text.value } : {}) /* as text: a number here has 53 bits */ } } : {}) }} close={close} done={done}>
       <div class="gap">
         <Segments label="What to do" value={how.value} options={[["set", "Set them"], ["reset", "Begin anew"]]} set={(value) => (how.value = value)} />
       </div>

@@ -227,9 +227,19 @@ def _listed(found: object) -> dict[str, Any]:
     return {json.dumps(each["partition"], sort_keys=True): each["offset"] for each in rows or ()}
 
 
+def _read_offsets(given: object) -> object:
+    """Return offsets that are given as JSON text: through a browser they come so, whose numbers have 53 bits."""
+    if not isinstance(given, str):
+        return given
+    try:
+        return json.loads(given)
+    except (ValueError, RecursionError) as error:
+        raise AdminError(f"offsets are no JSON: {error}") from None
+
+
 def _offsets(reach: Reach, arguments: Arguments) -> ActionPlan:
     cluster, name, worker, _ = _there(reach, arguments)
-    given = arguments.get("offsets")
+    given = _read_offsets(arguments.get("offsets"))
     state = str(worker.connector("GET", name, "/status")["connector"]["state"])
     if state != "STOPPED":
         raise AdminError(f"{name} is {state}: stop it first")
@@ -258,8 +268,8 @@ def _offsets(reach: Reach, arguments: Arguments) -> ActionPlan:
         ),
         f"echo {shlex.quote(said)} > offsets.json; " + command("connect", "offsets", name, "--set", "offsets.json"),
         effects=("It goes on from there when it is resumed: what lies between is done again, or left out.",),
-        undo=Undo("connector-offsets", {"cluster": cluster, "name": name, "offsets": rows(before)}),
-        pinned={"cluster": cluster, "name": name, "offsets": rows(moved)},
+        undo=Undo("connector-offsets", {"cluster": cluster, "name": name, "offsets": json.dumps(rows(before))}),
+        pinned={"cluster": cluster, "name": name, "offsets": json.dumps(rows(moved))},
         run=lambda each: each.worker(cluster).connector("PATCH", name, "/offsets", body),
     )
 

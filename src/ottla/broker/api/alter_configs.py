@@ -42,7 +42,7 @@ async def alter_configs(context: RequestContext[ControllerParts], request: Alter
                 *wanted,
                 *context.services.image.broker_config(context.services.node_id),
             }  # what is left out, is removed
-            error = refused_stores(context, name, wanted, names=named, applies=not request.validate_only)
+            error = await refused_stores(context, name, wanted, names=named, applies=not request.validate_only)
         if error is not None:
             results.append(_result(resource, error))
         else:

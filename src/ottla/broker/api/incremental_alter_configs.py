@@ -55,7 +55,7 @@ async def incremental_alter_configs(
         elif resource.resource_type == ResourceType.BROKER_LOGGER:
             results.append(_result(resource, _change_loggers(context, request, resource)))
         elif (resource.resource_type, resource.resource_name) == own and (
-            error := _refused_stores(context, request, resource)
+            error := await _refused_stores(context, request, resource)
         ):
             results.append(_result(resource, error))
         else:
@@ -129,7 +129,7 @@ def own_named_once(
     return own if sum((each.resource_type, each.resource_name) == own for each in request.resources) == 1 else None
 
 
-def _refused_stores(
+async def _refused_stores(
     context: RequestContext[ControllerParts], request: IncrementalAlterConfigsRequest, resource: AlterConfigsResource
 ) -> KafkaError | None:
     own = dict(context.services.image.broker_config(context.services.node_id))
@@ -140,10 +140,10 @@ def _refused_stores(
             own.pop(each.name, None)
     names = [each.name for each in resource.configs]
     name = (resource.resource_type, resource.resource_name)
-    return refused_stores(context, name, own, names=names, applies=not request.validate_only)
+    return await refused_stores(context, name, own, names=names, applies=not request.validate_only)
 
 
-def refused_stores(
+async def refused_stores(
     context: RequestContext[ControllerParts],
     resource: tuple[int, str],
     own: Mapping[str, str],
@@ -160,7 +160,7 @@ def refused_stores(
         return None
     try:
         services.encryption.check(services.image, own, names=(named := frozenset(names)), applies=applies)
-        services.logins.check(services.image, own, named)
+        await services.logins.check(services.image, own, named)
     except KafkaError as error:
         return error
     return None

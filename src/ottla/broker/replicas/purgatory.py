@@ -109,12 +109,14 @@ class Purgatory:
 
     def look_again(self, partition: TopicPartition) -> None:
         """End the waits of clients' fetches from a partition of which more, or less, may be read than was thought."""
-        for wait in self._fetches.take(partition):
-            self.finish(wait)
+        self._end(partition, self._fetches)
 
     def interrupt(self, partition: TopicPartition) -> None:
         """End every wait of a partition that has gone or changed its leader: each looks again at what is so now."""
-        for waits in (self._produces, self._fetches, self._follower_fetches):
+        self._end(partition, self._produces, self._fetches, self._follower_fetches)
+
+    def _end(self, partition: TopicPartition, *several: KeyedWaits[TopicPartition]) -> None:
+        for waits in several:
             for wait in waits.take(partition):
                 self.finish(wait)
 

@@ -223,7 +223,6 @@ class Router:
                 connection.answer((encoded,))
         elif answer is not None:
             context.worked_ns = perf_counter_ns() - started_ns
-            times.waited_local.record_ns(context.worked_ns)
             if route.handler.quick is not None and isinstance(answer, Deferred) and self._services.quotas is None:
                 self._learn(connection, route, frame, version, position, request)
             self._wait(connection, route, times, context, request, answer)
@@ -329,6 +328,7 @@ class Router:
                 return
             total_ns = perf_counter_ns() - context.started_ns
             times.waited.record_ns(total_ns)
+            times.waited_local.record_ns(context.worked_ns)  # with what slices have charged since
             times.remote.record_ns(total_ns - context.worked_ns)
             if answer is None:
                 connection.settle(place, ())

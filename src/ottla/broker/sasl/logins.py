@@ -133,15 +133,18 @@ class Logins:
         """Hear that a connection has shaken hands, on a listener where that is all that it has to do."""
         self._handshakes[connection.connected.listener].secured(connection)
 
-    def check(self, image: Image, own: Mapping[str, str], names: Iterable[str]) -> None:
-        """Raise INVALID_REQUEST where a wanted dynamic configuration of this broker, which differs in `names`, cannot be."""
+    async def check(self, image: Image, own: Mapping[str, str], names: Iterable[str]) -> None:
+        """Raise INVALID_REQUEST where a wanted dynamic configuration of this broker, which differs in `names`, cannot be.
+
+        Keytabs are looked at by a thread, since their files may lie where reading takes its time.
+        """
         wanted = [name for name in names if SASL in name]
         if wanted:
             try:
                 check_prefixes(wanted, own)
                 config = self._config.with_dynamic(default=image.default_broker_config(), own=own)
                 for tickets in self._tickets_of(self._changed(config)).values():
-                    tickets.check()
+                    await self._offload.thread(tickets.check)
             except ConfigError as error:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 
+OWN_APIS_FROM = 1000
+"""The first key of APIs that only Ottla has: no Kafka offers them, and its tool names none of them."""
+
+
 def main(argv: list[str]) -> int:
     """Ask every broker; a broker that cannot be reached is one line, and exit code 1."""
     args = options().parse(argv)
@@ -74,12 +78,13 @@ def node_text(node: Any) -> str:
 
 
 def versions(client: BlockingClient, node: Any) -> list[dict[str, Any]]:
-    """Return a row for each API that this version knows or the broker offers."""
+    """Return a row for each of Kafka's APIs that this version knows, and for each that the broker offers."""
     from ottla.wire import APIS
 
     offered = client.run(client.client.versions(NodeId(node.broker_id)))
     rows = []
-    for key in sorted({*(key for key, spec in APIS.items() if "broker" in spec.listeners), *offered}):
+    known = {key for key, spec in APIS.items() if "broker" in spec.listeners and key < OWN_APIS_FROM}
+    for key in sorted({*known, *offered}):
         spec = APIS.get(key)
         low, high = offered.get(key, (None, None))
         usable = None

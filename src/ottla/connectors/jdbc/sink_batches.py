@@ -96,6 +96,12 @@ class Batches:
         self._prepared.clear()
         self._meeting.clear()
 
+    def _forget_prepared(self, name: TableName) -> None:
+        """Prepare every shape anew on a table that was looked at again."""
+        for kept in (self._prepared, self._meeting):
+            for key in [each for each in kept if each[0] == name]:
+                del kept[key]
+
     def write(self, connection: Connection, records: Sequence[Shaped], *, apart: bool = False) -> None:
         """Write records, each by a statement of its own where they are to be kept `apart`.
 
@@ -218,12 +224,15 @@ class Batches:
     def _made(self, connection: Connection, name: TableName, shape: Shape, *, deletes: bool) -> _Prepared | None:
         if deletes and self._tables.find(connection, name) is None:
             return None
+        before = self._tables.known(name)
         try:
             table = self._tables.ready(connection, name, shape.fields)
         except DBAPIError as error:
             if passes_by_itself(error):
                 raise
             raise TableChangeError(str(error.orig)) from error
+        if before is not None and table is not before:  # somebody may have changed it before it was widened
+            self._forget_prepared(name)
         columns = [table.column(each.name) for each in shape.fields]
         places = tuple(place for place, each in enumerate(columns) if each is not None)
         lost = [

@@ -43,6 +43,8 @@ def exact_check(schema: Schema, type_: TypeEngine[Any], dialect: str) -> Check |
     match type_:
         case sa.SmallInteger() if dialect == "sqlite" and schema.type in _INTEGERS:
             return _short  # its columns hold more, and nobody would read it as what it is declared to be
+        case sa.Boolean() if dialect == "postgresql" and schema.type in _INTEGERS:
+            return _no_boolean  # it refuses short ones itself, and takes every longer one for true
         case sa.Float():
             return _float(schema, type_, dialect, as_text=read_as_number)
         case sa.Integer() if dialect != "sqlite" and schema.type not in _INTEGERS:
@@ -122,6 +124,10 @@ def _short(value: Any) -> Any:
     if not -(1 << 15) <= value < 1 << 15:
         raise DataError("A number of more than 16 bits is too large for its column")
     return value
+
+
+def _no_boolean(value: Any) -> Any:
+    raise DataError("A number is no boolean, and its column has booleans")
 
 
 def _text(length: int) -> Check:

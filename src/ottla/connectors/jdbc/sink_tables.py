@@ -101,6 +101,10 @@ class SinkTables:
         self._known.clear()
         self._definitions.clear()
 
+    def known(self, name: TableName) -> SinkTable | None:
+        """Return a table as it was last looked at, None where it was not."""
+        return self._known.get(name)
+
     def altered(self, connection: Connection, names: Iterable[TableName]) -> list[TableName]:
         """Return which of these tables somebody has changed since they were looked at.
 

@@ -7,6 +7,7 @@ it changes them. Values of secrets are shown to nobody.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -151,6 +152,7 @@ async def _connector(place: Place, request: Request) -> Reply:
             return None
 
     offsets, topics = await asyncio.gather(beside("offsets"), beside("topics"))
+    committed = (offsets or {}).get("offsets") or []
     return await _answer(
         place,
         {
@@ -159,7 +161,8 @@ async def _connector(place: Place, request: Request) -> Reply:
             "state": status["connector"]["state"],
             "states": states,
             "config": shown_settings(config),
-            "offsets": (offsets or {}).get("offsets") or [],
+            "offsets": [{key: json.dumps(value) for key, value in each.items()} for each in committed],
+            "offsets_text": json.dumps(committed, indent=2, ensure_ascii=False),
             "topics": ((topics or {}).get(name) or {}).get("topics") or [],
             "progress": status.get("progress") or [],
             "partial": partial,

@@ -14,6 +14,7 @@ from ottla.admin import RestError
 from ottla.console.api.endpoints import Endpoint, body, need
 from ottla.console.api.sql_queries import query_frames
 from ottla.console.api.sql_sight import answers_of, sight_of, sql_server_of, statement_for
+from ottla.console.exact import exact
 from ottla.console.places import Place
 from ottla.console.records.requests import object_of
 from ottla.console.records.scans import Frame
@@ -166,9 +167,13 @@ def _shown(answer: Mapping[str, Any]) -> dict[str, object]:
     for value in answer.values():
         if isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
             names = list(dict.fromkeys(name for each in value for name in each))
-            return {"kind": "table", "names": names, "rows": [[each.get(name) for name in names] for each in value]}
+            return {
+                "kind": "table",
+                "names": names,
+                "rows": [exact([each.get(name) for name in names]) for each in value],
+            }
     kept = {name: value for name, value in answer.items() if name not in ("@type", "statementText", "warnings")}
-    return {"kind": "json", "value": kept}
+    return {"kind": "json", "value": exact(kept)}
 
 
 async def sql_frames(place: Place, asked: Mapping[str, Any]) -> AsyncGenerator[Frame, None]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ottla.admin import RestError, Worker
 from ottla.background import supervise_thread
+from ottla.console.exact import exact
 from ottla.console.records.scans import Frame
 from ottla.http import HttpError
 
@@ -98,6 +99,8 @@ def _cut(value: Any) -> Any:
         return (
             value if rest <= 0 else f"{value[:TEXT_CHARACTERS_MAX]}… [cut after {TEXT_CHARACTERS_MAX} of {len(value)}]"
         )
+    if isinstance(value, int):
+        return exact(value)
     if isinstance(value, list):
         return [_cut(each) for each in value]
     return {name: _cut(each) for name, each in value.items()} if isinstance(value, dict) else value

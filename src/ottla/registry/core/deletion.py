@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 
 from ottla.registry.core.decision import Decision
+from ottla.registry.core.ends import ended, refuse_referenced
 from ottla.registry.core.errors import (
     context_not_empty,
-    reference_exists,
     subject_not_deleted,
     subject_not_found,
     subject_was_deleted,
@@ -16,16 +15,13 @@ from ottla.registry.core.errors import (
     version_was_deleted,
 )
 from ottla.registry.core.lookups import LATEST, version_of
-from ottla.registry.core.names import DEFAULT_CONTEXT, Subject
+from ottla.registry.core.names import DEFAULT_CONTEXT
 from ottla.registry.core.records import (
     ConfigSet,
     ContextMade,
-    IdMark,
     ModeSet,
     Record,
-    SchemaRemoved,
     SchemaStored,
-    StoredSchema,
     SubjectDeleted,
 )
 from ottla.registry.core.settings import refuse_read_only
@@ -47,10 +43,11 @@ def delete_subject(state: State, subject: str, *, permanent: bool) -> Decision:
         raise subject_was_deleted(subject)
     within = {(subject, each.version) for each in versions}
     for each in versions if permanent else live:
-        _refuse_referenced(state, each, within=within, permanent=permanent)
+        refuse_referenced(state, each, within=within, permanent=permanent)
     if permanent:
-        return Decision(_removed(state, versions), [each.version for each in versions])
-    records = (SubjectDeleted(subject, live[-1].version), *_settings_removed(state, subject))
+        return Decision(ended(state, versions), [each.version for each in versions])
+    # up to the last one of all: such a record takes the place of those before it, whose marks have to stay
+    records = (SubjectDeleted(subject, versions[-1].version), *_settings_removed(state, subject))
     return Decision(records, [each.version for each in live])
 
 
@@ -62,28 +59,12 @@ def delete_version(state: State, subject: str, version: int, *, permanent: bool)
         raise version_was_deleted(subject, schema.version)
     if permanent and not schema.deleted:
         raise version_not_deleted(subject, schema.version)
-    _refuse_referenced(state, schema, within=(), permanent=permanent)
+    refuse_referenced(state, schema, within=(), permanent=permanent)
     if permanent:
-        return Decision(_removed(state, [schema]), schema.version)
+        return Decision(ended(state, [schema]), schema.version)
     others = [each for each in state.versions(subject).values() if not each.deleted and each != schema]
     settings = () if others else _settings_removed(state, subject)
     return Decision((SchemaStored(replace(schema, deleted=True)), *settings), schema.version)
-
-
-def _refuse_referenced(
-    state: State, schema: StoredSchema, *, within: Collection[tuple[str, int]], permanent: bool
-) -> None:
-    """Raise RegistryError where a schema is referred to by others than those that go with it."""
-    for each in state.referrers(schema.subject, schema.version):
-        if (each.subject, each.version) not in within and (permanent or not each.deleted):
-            raise reference_exists(schema.subject, schema.version)
-
-
-def _removed(state: State, schemas: list[StoredSchema]) -> tuple[Record, ...]:
-    """Return the ends of versions, and before them what keeps their ids from being given out again."""
-    context = Subject.of(schemas[0].subject).context
-    removed = [SchemaRemoved(each.subject, each.version) for each in schemas]
-    return (IdMark(context, state.max_ids[context]), *removed)
 
 
 def _settings_removed(state: State, subject: str) -> tuple[Record, ...]:

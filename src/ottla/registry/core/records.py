@@ -22,6 +22,7 @@ __all__ = [
     "ConfigSet",
     "ContextMade",
     "IdMark",
+    "IdRetired",
     "ModeSet",
     "Noop",
     "Record",
@@ -151,12 +152,34 @@ class IdMark:
 
 
 @dataclass(frozen=True)
+class IdRetired:
+    """What an id was, by type and fingerprint, whose last version is gone for good: it is never anything else.
+
+    Only this registry writes it, as it does `IdMark`.
+    """
+
+    context: str
+    id: int
+    schema_type: str
+    fingerprint: bytes
+
+
+@dataclass(frozen=True)
 class Noop:
     """Nothing: by its offset a reader knows how far it has come."""
 
 
 Record = (
-    SchemaStored | SchemaRemoved | ConfigSet | ModeSet | SubjectDeleted | SubjectCleared | ContextMade | IdMark | Noop
+    SchemaStored
+    | SchemaRemoved
+    | ConfigSet
+    | ModeSet
+    | SubjectDeleted
+    | SubjectCleared
+    | ContextMade
+    | IdMark
+    | IdRetired
+    | Noop
 )
 
 
@@ -198,6 +221,9 @@ def _encoded(record: Record) -> tuple[dict[str, Any], dict[str, Any] | None]:
             return {"keytype": "CONTEXT", "tenant": TENANT, "context": context, "magic": 0}, value
         case IdMark(context, id_):
             return {"keytype": "NOOP", "context": context, "magic": 0}, {"maxId": id_}
+        case IdRetired(context, id_, schema_type, print_):
+            key = {"keytype": "NOOP", "context": context, "id": id_, "magic": 0}
+            return key, {"maxId": id_, "schemaType": schema_type, "md5": base64.b64encode(print_).decode()}
         case Noop():
             return {"keytype": "NOOP", "magic": 0}, None
 
@@ -262,6 +288,9 @@ def _decoded(key: dict[str, Any], body: dict[str, Any] | None) -> Record | Unrea
             return Noop() if body is None else SubjectCleared(_subject(key))
         case "CONTEXT":
             return ContextMade(_text(key["context"]), body is not None)
+        case "NOOP" if body is not None and "id" in key:
+            context, id_ = _text(key["context"]), _number(key["id"], 0)
+            return IdRetired(context, id_, _text(body["schemaType"]), base64.b64decode(_text(body["md5"])))
         case "NOOP" if body is not None and "context" in key:
             return IdMark(_text(key["context"]), _number(body["maxId"], 0))
         case "NOOP":

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ottla.registry.core.decision import NO_LEVEL, Decision, Wanted
+from ottla.registry.core.ends import ended
 from ottla.registry.core.errors import (
     invalid_schema,
     not_permitted,
@@ -15,7 +16,7 @@ from ottla.registry.core.errors import (
     subject_not_found,
 )
 from ottla.registry.core.names import DEFAULT_CONTEXT, Subject, checked
-from ottla.registry.core.records import INT_MAX, ContextMade, Record, SchemaRemoved, SchemaStored, StoredSchema
+from ottla.registry.core.records import INT_MAX, ContextMade, Record, SchemaStored, StoredSchema
 from ottla.registry.core.settings import IMPORT, config_of, level_of, mode_of, refuse_read_only
 from ottla.registry.core.state import State
 
@@ -94,10 +95,23 @@ def _imported(state: State, new: StoredSchema, wanted: Wanted) -> StoredSchema:
     """Return a version with the id, and the number, that it was given; raises RegistryError."""
     if wanted.id is None:
         raise not_permitted(f"Subject {new.subject} is not in read-write mode")
-    users = state.users(Subject.of(new.subject).context, wanted.id)
-    if any(each.content != new.content for each in users):
+    context = Subject.of(new.subject).context
+    if any(each.content != new.content for each in state.users(context, wanted.id)):
         raise not_permitted(f"Overwrite new schema with id {wanted.id} is not permitted.")
-    return replace(new, id=wanted.id, version=wanted.version or new.version)
+    if state.retired.get((context, wanted.id), new.content) != new.content:
+        raise not_permitted(
+            f"Overwrite new schema with id {wanted.id} is not permitted: another schema had this id until it was deleted "
+            "for good, and its records may still be read. Choose another id"
+        )
+    new = replace(new, id=wanted.id, version=wanted.version or new.version)
+    there = state.versions(new.subject).get(new.version)
+    if there is not None and (there.id, there.content) != (new.id, new.content):
+        deleted = ", marked as deleted" if there.deleted else ""
+        raise not_permitted(
+            f"Version {new.version} of subject {new.subject} is another schema, with id {there.id}{deleted}. Choose another "
+            "version, or delete that one for good first"
+        )
+    return new
 
 
 def _before(state: State, new: StoredSchema) -> list[Record]:
@@ -105,11 +119,14 @@ def _before(state: State, new: StoredSchema) -> list[Record]:
     context = Subject.of(new.subject).context
     made = [ContextMade(context)] if context != DEFAULT_CONTEXT and context not in state.contexts() else []
     gone = [
-        SchemaRemoved(new.subject, each.version)
+        each
         for each in state.versions(new.subject).values()
-        if each.deleted and each.content == new.content and each.version != new.version
+        if each.deleted
+        and each.content == new.content
+        and each.version != new.version
+        and not state.referrers(new.subject, each.version)  # what another schema refers to stays
     ]
-    return [*made, *gone]
+    return [*made, *ended(state, gone, new=new)]
 
 
 def compared(state: State, subject: str, new: StoredSchema) -> tuple[StoredSchema, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ottla.registry.core.decision import Decision
+from ottla.registry.core.ends import ended, refuse_referenced
 from ottla.registry.core.errors import (
     RegistryError,
     invalid_level,
@@ -16,7 +17,16 @@ from ottla.registry.core.errors import (
     subject_not_found,
 )
 from ottla.registry.core.names import DEFAULT_CONTEXT, EVERYTHING, Subject, checked
-from ottla.registry.core.records import FLAGS, LEVELS, OBJECTS, ConfigSet, ModeSet, Record, SubjectCleared
+from ottla.registry.core.records import (
+    FLAGS,
+    LEVELS,
+    OBJECTS,
+    ConfigSet,
+    ModeSet,
+    Record,
+    StoredSchema,
+    SubjectCleared,
+)
 from ottla.registry.core.state import State
 
 __all__ = [
@@ -160,18 +170,21 @@ def set_mode(state: State, subject: str | None, mode: object, *, is_mutable: boo
     records: list[Record] = []
     if mode == IMPORT and mode_of(state, subject) != IMPORT and not force:
         versions = list(_below(state, subject))
-        if not all(versions):
+        if not all(each.deleted for each in versions):
             raise not_permitted("Cannot import since found existing subjects")
-        records.append(SubjectCleared(subject))
+        within = {(each.subject, each.version) for each in versions}
+        for each in versions:
+            refuse_referenced(state, each, within=within, permanent=True)
+        records += (*ended(state, versions), SubjectCleared(subject))
     return Decision((*records, ModeSet(subject, mode)), {"mode": mode})
 
 
-def _below(state: State, subject: str | None) -> Iterable[bool]:
-    """Return of each version below a subject, a context or everything whether it is marked as deleted."""
+def _below(state: State, subject: str | None) -> Iterable[StoredSchema]:
+    """Return all versions below a subject, a context or everything."""
     wanted = None if subject is None else Subject.of(subject)
     for each in state.subjects():
         if wanted is None or (each.context == wanted.context and wanted.name in ("", each.name)):
-            yield from (version.deleted for version in state.versions(str(each)).values())
+            yield from state.versions(str(each)).values()
 
 
 def delete_mode(state: State, subject: str | None, *, is_mutable: bool, recursive: bool) -> Decision:

@@ -12,6 +12,7 @@ from ottla.registry.core.records import (
     ConfigSet,
     ContextMade,
     IdMark,
+    IdRetired,
     ModeSet,
     Noop,
     Record,
@@ -42,6 +43,8 @@ class State:
         self.modes: dict[str | None, str] = {}
         self.max_ids: dict[str, int] = {}
         """The largest id that each context has ever given out, as far as the log tells."""
+        self.retired: dict[tuple[str, int], tuple[str, bytes]] = {}
+        """By context and id: the contents of schemas that are gone for good. An id that is here never means another one."""
         self._subjects: dict[str, dict[int, StoredSchema]] = {}
         self._ids: dict[tuple[str, int], dict[Place, None]] = {}
         self._contents: dict[tuple[str, object], dict[int, int]] = {}
@@ -113,6 +116,9 @@ class State:
                 (self._contexts.add if exists else self._contexts.discard)(context)
             case IdMark(context, schema_id):
                 self.max_ids[context] = max(schema_id, self.max_ids.get(context, 0))
+            case IdRetired(context, schema_id, schema_type, fingerprint):
+                self.retired[context, schema_id] = schema_type, fingerprint
+                self.max_ids[context] = max(schema_id, self.max_ids.get(context, 0))
             case Noop():
                 pass
 
@@ -171,12 +177,15 @@ class State:
         return [(home.beside(each.subject), each.version) for each in schema.references]
 
     def _clear(self, subject: str | None) -> None:
+        """Forget versions that others have cleared; who writes this record here has removed them one by one before it."""
         wanted = None if subject is None else Subject.of(subject)
         for name in list(self._subjects):
             found = Subject.of(name)
             if wanted is None or (found.context == wanted.context and wanted.name in ("", found.name)):
                 for each in [each for each in self._subjects[name].values() if each.deleted]:
                     self._remove(name, each.version)
+                    if not self.users(found.context, each.id):
+                        self.retired[found.context, each.id] = each.content
 
 
 def _set(values: dict[K, V], key: K, value: V | None) -> None:

@@ -71,9 +71,14 @@ def rounded(value: Decimal, type_: DecimalType) -> Decimal:
 def in_scale(value: Decimal, scale: int) -> Decimal:
     """A value in a scale, halves away from zero; raises EvaluationError where it has more digits than are calculated."""
     try:
-        return value.quantize(_unit(scale), ROUND_HALF_UP, WIDE)
+        return one_zero(value.quantize(_unit(scale), ROUND_HALF_UP, WIDE))
     except InvalidOperation:
         raise EvaluationError(f"A number in the scale {scale} has more than {WIDE.prec} digits") from None
+
+
+def one_zero(value: Decimal) -> Decimal:
+    """A value, whose zero has no sign: Java's decimals have one zero, and so one group of it."""
+    return value if value else value.copy_abs()
 
 
 def _unit(scale: int) -> Decimal:

@@ -9,7 +9,7 @@ from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, Decimal
 
 from ottla.sql.errors import EvaluationError
 from ottla.sql.expressions.casts import INT_BITS, LONG_BITS, wrapped
-from ottla.sql.expressions.decimals import WIDE
+from ottla.sql.expressions.decimals import WIDE, one_zero
 from ottla.sql.functions import java_math
 from ottla.sql.functions.registry import ELEMENTS_MAX, check_size, scalar
 from ottla.sql.functions.signatures import ArgumentType
@@ -67,7 +67,7 @@ def floor(value: float | Decimal) -> object:
 
 def _integral(value: float | Decimal, rounding: str, of_double: Callable[[float], int]) -> object:
     if isinstance(value, Decimal):
-        return value.to_integral_value(rounding).quantize(value, context=WIDE)
+        return one_zero(value.to_integral_value(rounding).quantize(value, context=WIDE))
     if isinstance(value, int):
         return value
     return math.copysign(float(of_double(value)), value) if math.isfinite(value) else value
@@ -126,7 +126,7 @@ def rounded_decimal_to(value: Decimal, places: int) -> Decimal:
 def _halves_up(value: Decimal, places: int) -> Decimal:
     unit = Decimal((0, (1,), -places))
     floor_ = value.quantize(unit, ROUND_FLOOR, WIDE)
-    return WIDE.add(floor_, unit) if WIDE.subtract(value, floor_) * 2 >= unit else floor_
+    return one_zero(WIDE.add(floor_, unit) if WIDE.subtract(value, floor_) * 2 >= unit else floor_)
 
 
 @scalar("TRUNC", "BIGINT -> BIGINT", "INTEGER -> BIGINT", "DOUBLE -> BIGINT")
@@ -140,7 +140,7 @@ def truncated(value: float) -> int:
 @scalar("TRUNC", "DECIMAL -> DECIMAL", returns=_without_fraction)
 def truncated_decimal(value: Decimal) -> Decimal:
     """The value without its fraction."""
-    return value.to_integral_value(ROUND_DOWN)
+    return one_zero(value.to_integral_value(ROUND_DOWN))
 
 
 @scalar("TRUNC", "DOUBLE, INTEGER -> DOUBLE")
@@ -148,14 +148,14 @@ def truncated_to(value: float, places: int) -> float:
     """The value with so many places behind the point."""
     if not math.isfinite(value):
         return value
-    return float(Decimal(repr(value)).quantize(Decimal((0, (1,), -_within(places))), ROUND_DOWN, WIDE))
+    return float(one_zero(Decimal(repr(value)).quantize(Decimal((0, (1,), -_within(places))), ROUND_DOWN, WIDE)))
 
 
 @scalar("TRUNC", "DECIMAL, INTEGER -> DECIMAL", returns=_same)
 def truncated_decimal_to(value: Decimal, places: int) -> Decimal:
     """The value with so many places behind the point, in the scale that it has."""
     unit = Decimal((0, (1,), -_within_scale(places, value)))
-    return value.quantize(unit, ROUND_DOWN, WIDE).quantize(value, context=WIDE)
+    return one_zero(value.quantize(unit, ROUND_DOWN, WIDE).quantize(value, context=WIDE))
 
 
 @scalar("SIGN", "INTEGER -> INTEGER", "BIGINT -> INTEGER", "DOUBLE -> INTEGER")

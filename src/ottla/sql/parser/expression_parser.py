@@ -22,10 +22,9 @@ _JAVA_DECIMAL = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 
 def _decimal(text: str, at: e.Place) -> Decimal:
-    if not rules.hold(rules.STRICT):
-        return Decimal(text)
     try:
-        return decimal_of_text(text)
+        found = decimal_of_text(text) if rules.hold(rules.STRICT) else Decimal(text)
+        return found if found else found.copy_abs()  # Java's zero has no sign
     except NumberError as error:
         raise ParseError(f"Invalid numeric literal: {error}", *at) from None
 

@@ -13,28 +13,15 @@ import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from ottla.background import supervise_thread
-from ottla.connect import ConnectError
+from ottla.connect import ConnectError, DataError
+from ottla.connectors.cdc.mysql.charsets import decoder_of
 from ottla.connectors.cdc.mysql.compression import HEADER_BYTES, PACKED, unpacked
+from ottla.connectors.cdc.mysql.plain_bytes import QUERY, ROWS, TABLE_MAP, TableMap, map_parts, query_parts, rows_parts
 from ottla.connectors.cdc.mysql.positions import Start
-from ottla.connectors.cdc.mysql.rows import (
-    BIT,
-    BLOB,
-    DATETIME2,
-    ENUM,
-    GEOMETRY,
-    JSON,
-    NEWDECIMAL,
-    SET,
-    STRING,
-    TIME2,
-    TIMESTAMP2,
-    VAR_STRING,
-    VARCHAR,
-    WireColumn,
-)
 from ottla.connectors.cdc.mysql.server import purged_error
 from ottla.connectors.cdc.replication import ServerAwayError
 
@@ -107,6 +94,8 @@ class Query(BinlogEvent):
     database: str
     text: str
     thread: int
+    sql_mode: int = 0
+    """Of its session: how it quotes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +110,7 @@ class Mapped(BinlogEvent):
     """A number stands for a table from now on."""
 
     number: int
-    database: str
-    table: str
-    wires: tuple[WireColumn, ...]
-    nullable: tuple[bool, ...]
-    names: tuple[str, ...]
-    """Of columns, where the server tells them (binlog_row_metadata=FULL)."""
-
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        """Return what tells a table's forms apart."""
-        return self.database, self.table, self.wires, self.nullable, self.names
+    table_map: TableMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +120,9 @@ class Rows(BinlogEvent):
     op: str
     number: int
     body: bytes
+    """What was sent of each row, and the rows."""
+    is_partial: bool = False
+    """Whether parts of JSON documents were sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +200,7 @@ class BinlogStream:
 
     def _take(self, event: Any, reader: Any) -> bool:
         """Hand an event over, or those that it has compressed; false where nobody wants more."""
-        packed = type(event).__name__ == "NotImplementedEvent" and event.event_type in PACKED
-        if not packed:
+        if type(event).__name__ != "NotImplementedEvent" or event.event_type not in PACKED:
             made = _made(event, _header(event))
             return made is None or self._put(made, made.size)
         return all(
@@ -268,8 +249,6 @@ class BinlogStream:
 
     def _connected(self, **settings: Any) -> Any:
         """Connect for the library: once for the stream, and once for what it asks beside."""
-        import pymysql
-
         self._connects += 1
         if self._connects > 2:
             raise ServerAwayError("The connection that tells the binlog is lost")
@@ -283,7 +262,7 @@ class BinlogStream:
                 if self._is_closed:
                     made.close()
         database = settings.pop("db", None)  # the library's name for it, which the driver does not like any more
-        found = pymysql.Connection(**{**settings, "database": database, "defer_connect": True})
+        found = _connection_class()(**{**settings, "database": database, "defer_connect": True})
         found.connect(made)
         return found
 
@@ -321,21 +300,22 @@ def plain_events(
     `reader` is the library's, `header` that of the compressed event: the others stand nowhere else.
     """
     for each in unpacked(data):
-        inner = _wrapped(each, reader, wanted)
-        if inner is not None and (made := _made(inner, header)) is not None:
+        made = _of_bytes(each, each[_TYPE_AT], header)
+        if made is None and (inner := _wrapped(each, reader, wanted)) is not None:
+            made = _made(inner, header)
+        if made is not None:
             yield made, len(each)
 
 
 def wanted_events() -> frozenset[type[Any]]:
     """Return the library's classes of events that are looked at."""
-    from pymysqlreplication import event, row_event
+    from pymysqlreplication import event
 
     return frozenset(
         (
-            *(event.QueryEvent, event.RotateEvent, event.XidEvent, event.GtidEvent, event.MariadbGtidEvent),
+            *(event.RotateEvent, event.XidEvent, event.GtidEvent, event.MariadbGtidEvent),
             *(event.MariadbAnnotateRowsEvent, event.RowsQueryLogEvent, event.XAPrepareEvent, event.HeartbeatLogEvent),
-            *(row_event.TableMapEvent, row_event.WriteRowsEvent, row_event.UpdateRowsEvent, row_event.DeleteRowsEvent),
-            *(row_event.PartialUpdateRowsEvent, event.NotImplementedEvent),
+            event.NotImplementedEvent,
         )
     )
 
@@ -360,24 +340,16 @@ def _made(event: Any, header: Head) -> BinlogEvent | None:
             return Gtid(*header, event.gtid, bool(event.flags & _STANDALONE), bool(event.flags & _PREPARED_XA))
         case "GtidEvent":
             return Gtid(*header, event.gtid, False)
-        case "QueryEvent":
-            query = event.query
-            text = query.decode("utf-8", "replace") if isinstance(query, bytes) else query
-            return Query(*header, event.schema.decode("utf-8", "replace"), text, event.slave_proxy_id)
         case "MariadbAnnotateRowsEvent":
             return RowsQuery(*header, event.sql_statement.decode("utf-8", "replace"))
         case "RowsQueryLogEvent":
             return RowsQuery(*header, event.query)
-        case "TableMapEvent":
-            return _mapped(event, header)
-        case "WriteRowsEvent" | "UpdateRowsEvent" | "DeleteRowsEvent":
-            return _rows(event, header, {"W": "c", "U": "u", "D": "d"}[name[0]])
-        case "PartialUpdateRowsEvent":
-            raise ConnectError("The binlog has parts of JSON documents: set binlog_row_value_options=''")
         case "XidEvent":
             return Xid(*header)
         case "XAPrepareEvent":
             return XaPrepared(*header, event.one_phase)
+        case "NotImplementedEvent" if event.event_type in _PLAIN:
+            return _of_bytes(_bytes_of(event), _PLAIN[event.event_type], header)
         case "NotImplementedEvent" if event.event_type == ANONYMOUS_GTID:
             return Gtid(*header, "", False)
         case "NotImplementedEvent" if event.event_type in UNREAD:
@@ -396,29 +368,68 @@ UNREAD: Final = {
 """Types of events that hold changes and are not read; to pass over them would lose those."""
 
 
-def _rows(event: Any, header: Head, op: str) -> Rows:
-    bitmaps = event.columns_present_bitmap + (event.columns_present_bitmap2 if op == "u" else b"")
-    return Rows(*header, op, event.table_id, bitmaps + event.packet.read(event.event_size - event.packet.read_bytes))
+def _of_bytes(data: bytes, type_: int, header: Head) -> BinlogEvent | None:
+    """Return an event of a type that is taken apart here, None for one that is not."""
+    if type_ == TABLE_MAP:
+        return Mapped(*header, *map_parts(data))
+    if type_ in ROWS:
+        op, number, _, body = rows_parts(data, type_)
+        return Rows(*header, op, number, body)
+    if type_ == PARTIAL_UPDATE:
+        return Rows(*header, "u", int.from_bytes(data[HEADER_BYTES : HEADER_BYTES + 6], "little"), b"", True)
+    if type_ == QUERY:
+        query = query_parts(data)
+        return Query(*header, query.database, _statement(query.text, query.charset), query.thread, query.sql_mode)
+    return None
 
 
-def _mapped(event: Any, header: Head) -> Mapped:
-    wires = tuple(_wire(each) for each in event.columns)
-    nulls = event.null_bitmask
-    nullable = tuple(bool(nulls[at >> 3] >> (at & 7) & 1) for at in range(len(wires)))
-    names = tuple(event.optional_metadata.column_name_list)
-    return Mapped(*header, event.table_id, event.schema, event.table, wires, nullable, names)
+def _statement(text: bytes, collation: int) -> str:
+    """Return a statement, which stands in the binlog as the client has sent it, in its character set."""
+    from pymysql.charset import charset_by_id
+
+    try:
+        charset = charset_by_id(collation).name if collation else "utf8mb4"
+        return decoder_of(charset)(text)
+    except (KeyError, DataError):  # of a collation, or a character set, that is not known: names are in ASCII mostly
+        return text.decode("utf-8", "replace")
 
 
-def _wire(column: Any) -> WireColumn:
-    type_ = column.type
-    if type_ in (VARCHAR, STRING, VAR_STRING):
-        return WireColumn(type_, column.max_length)
-    if type_ in (BLOB, GEOMETRY, JSON):
-        return WireColumn(type_, column.length_size)
-    if type_ in (ENUM, SET):
-        return WireColumn(type_, column.size)
-    if type_ in (TIME2, DATETIME2, TIMESTAMP2):
-        return WireColumn(type_, column.fsp)
-    if type_ == NEWDECIMAL:
-        return WireColumn(type_, column.precision, column.decimals)
-    return WireColumn(type_, column.bits if type_ == BIT else 0)
+@cache
+def _connection_class() -> type[Any]:
+    """Return the driver's connection, from which events that are taken apart here come as ones the library does not know.
+
+    It would take them apart itself, and end at a column's type, a collation or bytes that are strange to it.
+    """
+    import pymysql
+    from pymysql.protocol import MysqlPacket
+
+    class EventConnection(pymysql.Connection):  # type: ignore[misc] # the driver has no types
+        is_asking = False
+        """Whether what comes is the answer to a statement."""
+
+        def query(self, *given: Any, **more: Any) -> Any:
+            self.is_asking = True
+            try:
+                return super().query(*given, **more)
+            finally:
+                self.is_asking = False
+
+        def _read_packet(self, packet_type: Any = MysqlPacket) -> Any:
+            packet = super()._read_packet(packet_type)
+            data = packet.get_all_data()
+            is_event = not self.is_asking and len(data) > HEADER_BYTES and data[0] == 0
+            if not is_event or (mark := _MARKS.get(data[1 + _TYPE_AT])) is None:
+                return packet
+            return packet_type(b"".join((data[: 1 + _TYPE_AT], bytes([mark]), data[2 + _TYPE_AT :])), "utf8")
+
+    return EventConnection
+
+
+_TYPE_AT: Final = 4
+PARTIAL_UPDATE: Final = 39
+"""MySQL's updates of parts of JSON documents."""
+_MARKS: Final[Mapping[int, int]] = {
+    each: 0xC8 + at for at, each in enumerate((QUERY, TABLE_MAP, *ROWS, PARTIAL_UPDATE))
+}
+"""Types of events that are taken apart here, and ones that no server has."""
+_PLAIN: Final[Mapping[int, int]] = {mark: type_ for type_, mark in _MARKS.items()}

@@ -15,7 +15,7 @@ from typing import Final
 
 from ottla.connect import DataError
 
-__all__ = ["HEADER_BYTES", "PACKED", "unpacked"]
+__all__ = ["HEADER_BYTES", "PACKED", "length_coded", "unpacked"]
 
 HEADER_BYTES: Final = 19
 PLAIN_BYTES_MAX: Final = 2 << 30
@@ -83,11 +83,11 @@ def _bitmaps_end(event: bytes, type_: int) -> int:
     at = HEADER_BYTES + 8
     if type_ >= _WITH_MORE:
         at += int.from_bytes(event[at : at + 2], "little")
-    width, at = _number(event, at)
+    width, at = length_coded(event, at)
     return at + (width + 7) // 8 * (2 if type_ in _UPDATES else 1)
 
 
-def _number(data: bytes, at: int) -> tuple[int, int]:
+def length_coded(data: bytes, at: int) -> tuple[int, int]:
     """Return a number of as many bytes as its first one says, and where it ends."""
     first = data[at]
     if first < 251:
@@ -103,11 +103,11 @@ def _payload(body: bytes) -> bytes:
     fields: dict[int, int] = {}
     at = 0
     while True:
-        kind, at = _number(body, at)
+        kind, at = length_coded(body, at)
         if kind == _END:
             break
-        size, at = _number(body, at)
-        fields[kind] = _number(body[at : at + size], 0)[0]
+        size, at = length_coded(body, at)
+        fields[kind] = length_coded(body[at : at + size], 0)[0]
         at += size
     data = body[at : at + fields.get(_SIZE, len(body))]
     if len(data) != fields.get(_SIZE, len(data)):

@@ -9,18 +9,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ottla.connectors.cdc.catalog import TableId
+from ottla.connectors.cdc.mysql.ddl_alter import Alteration, altered, with_key
 from ottla.connectors.cdc.mysql.ddl_columns import (
     ColumnDefinition,
     KeyDefinition,
     charset_clause,
     column_definition,
+    column_name,
     default_value,
     key_columns,
     key_definition,
+    settled,
     skip_clause,
 )
 from ottla.connectors.cdc.mysql.ddl_words import DdlError, Words
-from ottla.connectors.cdc.mysql.tables import SqlColumn, SqlTable, Tables
+from ottla.connectors.cdc.mysql.tables import SqlTable, Tables
 
 __all__ = ["Effect", "TableChange", "follow"]
 
@@ -45,12 +48,15 @@ class Effect:
     """Whether it is a statement that belongs into the schema history."""
 
 
-def follow(statement: str, database: str, tables: Tables, charsets: Mapping[str, str]) -> Effect:
+def follow(statement: str, database: str, tables: Tables, charsets: Mapping[str, str], sql_mode: int = 0) -> Effect:
     """Apply a statement to the tables; `database` is the one in use, `charsets` those of databases, of the server under ''.
 
-    Raises DdlError where a statement about tables is not understood.
+    `sql_mode` is the session's, as the binlog has it: how it quotes. Raises DdlError where a statement about tables is not
+    understood.
     """
-    words = Words(statement)
+    words = Words(statement, sql_mode)
+    if words.takes("SET", "STATEMENT"):
+        _skip_settings(words)
     statement_of = _Statement(words, database, tables, charsets)
     if words.takes("CREATE"):
         return statement_of.create()
@@ -65,6 +71,15 @@ def follow(statement: str, database: str, tables: Tables, charsets: Mapping[str,
         name = statement_of.table_name()
         return Effect(name.schema, (TableChange("TRUNCATE", name, tables.get(name)),))
     return Effect(database, is_ddl=False)
+
+
+def _skip_settings(words: Words) -> None:
+    """Pass over the settings that a statement has for itself (`SET STATEMENT … FOR`)."""
+    while not words.is_over and not words.takes("FOR"):
+        if words.sees("("):
+            words.skip_brackets()
+        else:
+            words.next()
 
 
 class _Statement:
@@ -87,6 +102,11 @@ class _Statement:
         if words.takes_any("DATABASE", "SCHEMA"):
             words.takes("IF", "NOT", "EXISTS")
             return Effect(words.name())
+        if words.takes("SEQUENCE"):
+            words.takes("IF", "NOT", "EXISTS")
+            name = self.table_name()
+            self._tables[name] = SqlTable(name, (), is_sequence=True)
+            return Effect(name.schema)
         is_unique = words.takes("UNIQUE")
         words.takes_any("ONLINE", "OFFLINE", "FULLTEXT", "SPATIAL")
         if words.takes("INDEX"):
@@ -106,30 +126,41 @@ class _Statement:
             del is_bracketed
             return self._changed("CREATE", model.named(name))
         items = self._items() if words.takes("(") else []
-        charset, comment = self._charsets.get(name.schema, self._charsets.get("")), None
+        charset, comment, is_sequence = self._charset_of(name), None, False
         while not words.is_over:
             if words.takes("COMMENT"):
                 words.takes("=")
                 comment = words.next().value
             elif (own := charset_clause(words)) is not None:
-                charset = own
+                charset = self._resolved(own, name) or charset
+            elif words.takes("SEQUENCE"):
+                words.takes("=")
+                is_sequence = words.next().text == "1"
             elif words.sees("("):
                 words.skip_brackets()
             else:
                 words.next()
-        table = SqlTable(name, (), charset=charset, comment=comment)
+        columns = [settled(each, charset) for each in items if isinstance(each, ColumnDefinition)]
+        table = SqlTable(name, tuple(each.column for each in columns), charset=charset, comment=comment)
         for each in items:
-            table = (
-                _with_key(table, each) if isinstance(each, KeyDefinition) else _with_column(table, _in(each, charset))
-            )
-        return self._changed("CREATE", table)
+            for key in (each,) if isinstance(each, KeyDefinition) else each.keys:
+                table = with_key(table, key)
+        return self._changed("CREATE", replace(table, is_sequence=is_sequence))
+
+    def _charset_of(self, table: TableId) -> str | None:
+        """The character set of a table's database."""
+        return self._charsets.get(table.schema, self._charsets.get(""))
+
+    def _resolved(self, charset: str, table: TableId) -> str | None:
+        """A character set that was named; None where nothing was said of one."""
+        return self._charset_of(table) if charset == "default" else charset or None
 
     def _items(self) -> list[ColumnDefinition | KeyDefinition]:
         words = self._words
         found: list[ColumnDefinition | KeyDefinition] = []
         while not words.takes(")"):
             key = key_definition(words)
-            found.append(column_definition(words, None) if key is None else key)
+            found.append(column_definition(words) if key is None else key)
             if not words.takes(",") and not words.sees(")"):
                 raise DdlError(f"A definition ends with {words.peek().text!r}")
         return found
@@ -145,7 +176,7 @@ class _Statement:
         name = self.table_name()
         if not is_unique or name not in self._tables:
             return Effect(name.schema)
-        return self._changed("ALTER", _with_key(self._tables[name], KeyDefinition("UNIQUE", index, key_columns(words))))
+        return self._changed("ALTER", with_key(self._tables[name], KeyDefinition("UNIQUE", index, key_columns(words))))
 
     # -- DROP, RENAME
 
@@ -176,7 +207,7 @@ class _Statement:
             name = self.table_name()
             if name not in self._tables:
                 return Effect(name.schema)
-            return self._changed("ALTER", _without_index(self._tables[name], index))
+            return self._changed("ALTER", altered(self._tables[name], Alteration(dropped_keys={index.lower()})))
         return Effect(self._database, is_ddl=False)
 
     def rename(self) -> Effect:
@@ -189,14 +220,15 @@ class _Statement:
                 words.next()
             words.takes("NOWAIT")
             words.expect("TO")
-            found.append(self._moved(name, self.table_name()))
+            new = self.table_name()
+            if name in self._tables:  # else a view, or one that was not there (IF EXISTS)
+                found.append(self._moved(name, new))
             if not words.takes(","):
                 break
-        return Effect(found[0].id.schema, tuple(found))
+        return Effect(found[0].id.schema if found else self._database, tuple(found))
 
     def _moved(self, name: TableId, new: TableId) -> TableChange:
-        table = self._known(name).named(new)
-        del self._tables[name]
+        table = self._tables.pop(name).named(new)
         self._tables[new] = table
         return TableChange("ALTER", new, table, name)
 
@@ -215,131 +247,103 @@ class _Statement:
         if words.takes("WAIT"):
             words.next()
         words.takes("NOWAIT")
-        table = before = self._known(name)
+        if name not in self._tables:
+            return Effect(name.schema)  # a view or a sequence; or a table that is asked for where its rows come
+        before, parts, new = self._tables[name], Alteration(), name
         while not words.is_over:
-            table = self._altered(table)
+            new = self._part(parts, name) or new
             skip_clause(words)
             if not words.takes(",") and words.takes(")"):
                 raise DdlError("A bracket closes that was not opened")
-        if table.id != name:
-            del self._tables[name]
-        previous = None if table.id == name else name
+        table = altered(before, parts).named(new)
         if table == before:
             return Effect(name.schema, (TableChange("ALTER", name, table),))
-        self._tables[table.id] = table
-        return Effect(table.id.schema, (TableChange("ALTER", table.id, table, previous),))
+        if new != name:
+            del self._tables[name]
+        self._tables[new] = table
+        return Effect(new.schema, (TableChange("ALTER", new, table, None if new == name else name),))
 
-    def _altered(self, table: SqlTable) -> SqlTable:
-        """Take one specification."""
+    def _part(self, parts: Alteration, name: TableId) -> TableId | None:
+        """Take one part; returns the table's new name where it has one."""
         words = self._words
         if words.takes("ADD"):
-            return self._added(table)
-        if words.takes("DROP"):
-            return self._dropped(table)
-        if words.takes("MODIFY"):
+            self._added(parts)
+        elif words.takes("DROP"):
+            self._dropped(parts)
+        elif (verb := words.takes_any("MODIFY", "CHANGE")) is not None:
             words.takes("COLUMN")
             words.takes("IF", "EXISTS")
-            found = column_definition(words, table.charset)
-            return _replaced(table, found.column.name, found)
-        if words.takes("CHANGE"):
-            words.takes("COLUMN")
-            words.takes("IF", "EXISTS")
-            old = words.name()
-            return _replaced(table, old, column_definition(words, table.charset))
-        if words.takes("ALTER"):
-            return self._defaulted(table)
-        if words.takes("RENAME"):
-            return self._renamed(table)
-        if words.takes("CONVERT", "TO"):
-            charset = charset_clause(words)
-            columns = tuple(
-                replace(each, type=replace(each.type, charset=charset))
-                if each.type.is_text or each.type.values
-                else each
-                for each in table.columns
-            )
-            return replace(table, charset=charset, columns=columns)
-        words.takes("DEFAULT")
-        charset = charset_clause(words)
-        return table if charset is None else replace(table, charset=charset)
+            old = column_name(words) if verb == "CHANGE" else None
+            found = column_definition(words)
+            parts.definitions.append(((old or found.column.name).lower(), found, False))
+        elif words.takes("ALTER"):
+            self._defaulted(parts)
+        elif words.takes("RENAME"):
+            return self._renamed(parts)
+        else:
+            parts.is_converted |= words.takes("CONVERT", "TO")
+            words.takes("DEFAULT")
+            if (charset := charset_clause(words)) is not None:
+                parts.charset = self._resolved(charset, name) or parts.charset
+        return None
 
-    def _added(self, table: SqlTable) -> SqlTable:
+    def _added(self, parts: Alteration) -> None:
         words = self._words
         if words.sees("PARTITION") or words.sees("SYSTEM", "VERSIONING"):
-            return table
-        key = key_definition(words)
-        if key is not None:
-            return _with_key(table, key)
+            return
+        if (key := key_definition(words)) is not None:
+            parts.keys.append(key)
+            return
         words.takes("COLUMN")
-        words.takes("IF", "NOT", "EXISTS")
+        is_kept = words.takes("IF", "NOT", "EXISTS")
         if not words.takes("("):
-            return _with_column(table, column_definition(words, table.charset))
+            parts.definitions.append((None, column_definition(words), is_kept))
+            return
         while not words.takes(")"):
-            key = key_definition(words)
-            table = (
-                _with_column(table, column_definition(words, table.charset)) if key is None else _with_key(table, key)
-            )
-            words.takes(",")
-        return table
+            if (key := key_definition(words)) is not None:
+                parts.keys.append(key)
+            else:
+                parts.definitions.append((None, column_definition(words), is_kept))
+            if not words.takes(",") and not words.sees(")"):
+                raise DdlError(f"A definition ends with {words.peek().text!r}")
 
-    def _dropped(self, table: SqlTable) -> SqlTable:
+    def _dropped(self, parts: Alteration) -> None:
         words = self._words
         if words.takes("PRIMARY", "KEY"):
-            return replace(table, primary=())
-        if words.takes_any("INDEX", "KEY", "CONSTRAINT"):
+            parts.drops_primary = True
+        elif words.takes_any("INDEX", "KEY", "CONSTRAINT"):
             words.takes("IF", "EXISTS")
-            return _without_index(table, words.name())
-        if words.sees("FOREIGN", "KEY") or words.sees("PARTITION") or words.sees("CHECK") or words.sees("SYSTEM"):
-            return table
-        words.takes("COLUMN")
-        words.takes("IF", "EXISTS")
-        name = words.name().lower()
-        unique = tuple(
-            (index, left)
-            for index, columns in table.unique
-            if (left := tuple(each for each in columns if each.lower() != name))
-        )
-        return replace(
-            table,
-            columns=tuple(each for each in table.columns if each.name.lower() != name),
-            primary=tuple(each for each in table.primary if each.lower() != name),
-            unique=unique,
-        )
+            parts.dropped_keys.add(words.name().lower())
+        elif words.takes("SYSTEM", "VERSIONING") or words.takes("PERIOD", "FOR"):
+            parts.drops_versions = True
+        elif not (words.sees("FOREIGN", "KEY") or words.sees("PARTITION") or words.sees("CHECK")):
+            words.takes("COLUMN")
+            words.takes("IF", "EXISTS")
+            parts.dropped.add(column_name(words).lower())
 
-    def _defaulted(self, table: SqlTable) -> SqlTable:
+    def _defaulted(self, parts: Alteration) -> None:
         words = self._words
         if words.sees("INDEX") or words.sees("CHECK") or words.sees("CONSTRAINT") or words.sees("KEY"):
-            return table
+            return
         words.takes("COLUMN")
         words.takes("IF", "EXISTS")
-        name = words.name()
+        name = column_name(words).lower()
         if words.takes("SET", "DEFAULT"):
-            default = default_value(words)
+            parts.defaults[name] = default_value(words)
         elif words.takes("DROP", "DEFAULT"):
-            default = None
-        else:
-            return table
-        columns = tuple(
-            replace(each, default=default) if each.name.lower() == name.lower() else each for each in table.columns
-        )
-        return replace(table, columns=columns)
+            parts.defaults[name] = None
 
-    def _renamed(self, table: SqlTable) -> SqlTable:
+    def _renamed(self, parts: Alteration) -> TableId | None:
         words = self._words
-        if words.takes("COLUMN"):
-            words.takes("IF", "EXISTS")
-            old = words.name()
-            words.expect("TO")
-            return _with_name(table, old, words.name())
-        if words.takes_any("INDEX", "KEY"):
-            words.takes("IF", "EXISTS")
-            old = words.name()
-            words.expect("TO")
-            new = words.name()
-            unique = tuple((new if index.lower() == old.lower() else index, columns) for index, columns in table.unique)
-            return replace(table, unique=unique)
-        words.takes_any("TO", "AS", "=")
-        return table.named(self.table_name())
+        kind = words.takes_any("COLUMN", "INDEX", "KEY")
+        if kind is None:
+            words.takes_any("TO", "AS", "=")
+            return self.table_name()
+        words.takes("IF", "EXISTS")
+        old = words.name().lower()
+        words.expect("TO")
+        (parts.renamed if kind == "COLUMN" else parts.renamed_keys)[old] = words.name()
+        return None
 
     # -- tables
 
@@ -352,82 +356,3 @@ class _Statement:
     def _changed(self, kind: str, table: SqlTable) -> Effect:
         self._tables[table.id] = table
         return Effect(table.id.schema, (TableChange(kind, table.id, table),))
-
-
-def _in(found: ColumnDefinition, charset: str | None) -> ColumnDefinition:
-    """Return a definition whose texts have the table's character set where they have none."""
-    type_ = found.column.type
-    if type_.charset is None and (type_.is_text or type_.values):
-        return replace(found, column=replace(found.column, type=replace(type_, charset=charset)))
-    return found
-
-
-def _with_column(table: SqlTable, found: ColumnDefinition) -> SqlTable:
-    """Return a table with one more column; one that is there stays (`IF NOT EXISTS`)."""
-    name = found.column.name
-    if any(each.name.lower() == name.lower() for each in table.columns):
-        return table
-    columns = list(table.columns)
-    columns.insert(_place(columns, found, len(columns)), found.column)
-    return _keyed(replace(table, columns=tuple(columns)), found)
-
-
-def _replaced(table: SqlTable, old: str, found: ColumnDefinition) -> SqlTable:
-    columns = list(table.columns)
-    at = next((at for at, each in enumerate(columns) if each.name.lower() == old.lower()), None)
-    if at is None:
-        return table
-    del columns[at]
-    new = found.column
-    if any(each.lower() == old.lower() for each in table.primary):
-        new = replace(new, is_required=True)
-    columns.insert(_place(columns, found, at), new)
-    return _keyed(_with_name(replace(table, columns=tuple(columns)), old, new.name), found)
-
-
-def _place(columns: list[SqlColumn], found: ColumnDefinition, otherwise: int) -> int:
-    if found.is_first:
-        return 0
-    if found.after is None:
-        return otherwise
-    wanted = found.after.lower()
-    at = next((at for at, each in enumerate(columns) if each.name.lower() == wanted), None)
-    if at is None:
-        raise DdlError(f"Column {found.after} is not known")
-    return at + 1
-
-
-def _keyed(table: SqlTable, found: ColumnDefinition) -> SqlTable:
-    name = found.column.name
-    if found.is_primary:
-        return _with_key(table, KeyDefinition("PRIMARY", "", (name,)))
-    return _with_key(table, KeyDefinition("UNIQUE", name, (name,))) if found.is_unique else table
-
-
-def _with_key(table: SqlTable, key: KeyDefinition) -> SqlTable:
-    if key.kind == "PRIMARY":
-        parts = {each.lower() for each in key.columns}
-        columns = tuple(
-            replace(each, is_required=True) if each.name.lower() in parts else each for each in table.columns
-        )
-        return replace(table, primary=key.columns, columns=columns)
-    if key.kind == "UNIQUE" and key.columns:
-        return replace(table, unique=(*table.unique, (key.name, key.columns)))
-    return table
-
-
-def _without_index(table: SqlTable, index: str) -> SqlTable:
-    if index.upper() == "PRIMARY":
-        return replace(table, primary=())
-    return replace(table, unique=tuple(each for each in table.unique if each[0].lower() != index.lower()))
-
-
-def _with_name(table: SqlTable, old: str, new: str) -> SqlTable:
-    """Return a table with a column's new name, in its keys too."""
-
-    def named(names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(new if each.lower() == old.lower() else each for each in names)
-
-    columns = tuple(replace(each, name=new) if each.name.lower() == old.lower() else each for each in table.columns)
-    unique = tuple((index, named(names)) for index, names in table.unique)
-    return replace(table, columns=columns, primary=named(table.primary), unique=unique)

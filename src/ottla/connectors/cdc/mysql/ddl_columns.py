@@ -9,7 +9,16 @@ from typing import Final
 from ottla.connectors.cdc.mysql.ddl_words import DdlError, Words
 from ottla.connectors.cdc.mysql.tables import SqlColumn, SqlType
 
-__all__ = ["ColumnDefinition", "KeyDefinition", "charset_of_collation", "column_definition", "key_definition"]
+__all__ = [
+    "ColumnDefinition",
+    "KeyDefinition",
+    "charset_of_collation",
+    "column_definition",
+    "column_name",
+    "converted",
+    "key_definition",
+    "settled",
+]
 
 _SYNONYMS: Final[Mapping[str, str]] = {
     "INTEGER": "INT",
@@ -45,7 +54,12 @@ _BINARY: Final[Mapping[str, str]] = {
     "LONGTEXT": "LONGBLOB",
 }
 _SIZES: Final = ((0xFF, "TINY"), (0xFFFF, ""), (0xFFFFFF, "MEDIUM"), (0xFFFFFFFF, "LONG"))
-_CHARSET_BYTES: Final[Mapping[str, int]] = {"utf8mb4": 4, "utf8": 3, "utf8mb3": 3, "ucs2": 2, "utf16": 4, "utf32": 4}
+_CHARSET_BYTES: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("utf8mb4", "utf16", "utf16le", "utf32", "gb18030"), 4),
+    **dict.fromkeys(("utf8", "utf8mb3", "ujis", "eucjpms"), 3),
+    **dict.fromkeys(("ucs2", "sjis", "cp932", "big5", "gbk", "gb2312", "euckr"), 2),
+}
+"""Bytes of a character at most; one in other sets."""
 _FLOAT_DIGITS: Final = 24
 """FLOAT(n) with more bits than these is a DOUBLE."""
 _NOW: Final = (
@@ -66,7 +80,7 @@ class KeyDefinition:
     """A key: what kind, its name, and its columns, none where it has expressions."""
 
     kind: str
-    """PRIMARY, UNIQUE or OTHER."""
+    """PRIMARY, UNIQUE, PERIOD (of a system-versioned table) or OTHER."""
     name: str = ""
     columns: tuple[str, ...] = ()
 
@@ -81,20 +95,31 @@ class ColumnDefinition:
     is_first: bool = False
     after: str | None = None
 
+    @property
+    def keys(self) -> tuple[KeyDefinition, ...]:
+        """Return the keys that it names."""
+        name = self.column.name
+        primary = (KeyDefinition("PRIMARY", "", (name,)),) if self.is_primary else ()
+        return (*primary, KeyDefinition("UNIQUE", name, (name,))) if self.is_unique else primary
 
-def charset_of_collation(collation: str) -> str:
-    """Return the character set of a collation."""
-    return collation.lower().partition("_")[0]
+
+def charset_of_collation(collation: str) -> str | None:
+    """Return the character set of a collation, None of one that is of any."""
+    found = collation.lower().partition("_")[0]
+    return None if found in ("uca1400", "default") else found
 
 
 def charset_clause(words: Words) -> str | None:
-    """Take `CHARACTER SET x`, `CHARSET x` or `COLLATE x` where it comes next; returns the character set."""
+    """Take `CHARACTER SET x`, `CHARSET x` or `COLLATE x` where it comes next; returns the character set.
+
+    `default` is the database's; '' is said by a collation that is of any.
+    """
     if words.takes("CHARACTER", "SET") or words.takes("CHARSET"):
         words.takes("=")
         return words.name().lower()
     if words.takes("COLLATE"):
         words.takes("=")
-        return charset_of_collation(words.name())
+        return charset_of_collation(words.name()) or ""
     return None
 
 
@@ -110,6 +135,9 @@ def key_definition(words: Words) -> KeyDefinition | None:
     elif words.takes("UNIQUE"):
         kind = "UNIQUE"
         words.takes_any("INDEX", "KEY")
+    elif words.takes("PERIOD", "FOR"):
+        is_system = words.name().upper() in ("SYSTEM_TIME", "SYSTEM")
+        return KeyDefinition("PERIOD", "", key_columns(words) if is_system else ())
     else:
         skip_clause(words)
         return KeyDefinition("OTHER", constraint)
@@ -154,12 +182,20 @@ def skip_clause(words: Words) -> None:
             words.next()
 
 
-def column_definition(words: Words, charset: str | None) -> ColumnDefinition:
-    """Take a column's definition; `charset` is its table's. Raises DdlError."""
-    name = words.name()
+def column_name(words: Words) -> str:
+    """Take a column's name, its table's in front of it or not."""
+    found = words.name()
+    while words.takes("."):
+        found = words.name()
+    return found
+
+
+def column_definition(words: Words) -> ColumnDefinition:
+    """Take a column's definition, which is `settled` once its table's character set is known. Raises DdlError."""
+    name = column_name(words)
     type_, is_serial = _type(words)
     column = SqlColumn(name, type_, is_required=is_serial, is_auto=is_serial)
-    return _attributes(words, ColumnDefinition(column, is_unique=is_serial), charset)
+    return _attributes(words, ColumnDefinition(column, is_unique=is_serial))
 
 
 def _type(words: Words) -> tuple[SqlType, bool]:
@@ -223,7 +259,7 @@ def _size(words: Words) -> tuple[int | None, int | None]:
     return (numbers[0] if numbers else None), (numbers[1] if len(numbers) > 1 else None)
 
 
-def _attributes(words: Words, found: ColumnDefinition, charset: str | None) -> ColumnDefinition:
+def _attributes(words: Words, found: ColumnDefinition) -> ColumnDefinition:
     column = found.column
     while not (words.is_over or words.sees(",") or words.sees(")")):
         if words.takes("NOT", "NULL"):
@@ -247,18 +283,42 @@ def _attributes(words: Words, found: ColumnDefinition, charset: str | None) -> C
             is_zerofill = column.type.is_zerofill or sign == "ZEROFILL"
             column = replace(column, type=replace(column.type, is_unsigned=True, is_zerofill=is_zerofill))
         elif (own := charset_clause(words)) is not None:
-            column = replace(column, type=replace(column.type, charset=own))
-        elif words.takes("ASCII"):
-            column = replace(column, type=replace(column.type, charset="latin1"))
+            if own and own != "default":
+                column = replace(column, type=replace(column.type, charset=own))
+        elif (short := words.takes_any(*_SHORT)) is not None:
+            column = replace(column, type=replace(column.type, charset=_SHORT[short]))
         elif words.takes("FIRST"):
             found = replace(found, is_first=True)
         elif words.takes("AFTER"):
-            found = replace(found, after=words.name())
+            found = replace(found, after=column_name(words))
         elif words.sees("("):
             words.skip_brackets()
         else:
             words.next()
-    return replace(found, column=replace(column, type=_settled(column.type, charset)))
+    return replace(found, column=column)
+
+
+_SHORT: Final[Mapping[str, str]] = {"ASCII": "latin1", "UNICODE": "ucs2", "BYTE": "binary"}
+
+
+def settled(found: ColumnDefinition, charset: str | None) -> ColumnDefinition:
+    """Return a definition whose type is as it is in a table of a character set."""
+    return replace(found, column=replace(found.column, type=_settled(found.column.type, charset)))
+
+
+def converted(type_: SqlType, charset: str) -> SqlType:
+    """Return a text's type in another character set, in which it has room for as many characters."""
+    if type_.values:
+        return replace(type_, charset=charset)
+    if not type_.is_text:
+        return type_
+    before = _CHARSET_BYTES.get(type_.charset or "", 1)
+    if type_.name.endswith("TEXT"):
+        most = next(most for most, prefix in _SIZES if type_.name == f"{prefix}TEXT")
+        type_ = replace(type_, name="TEXT", width=most // before * (before if charset == "binary" else 1))
+    elif charset == "binary":
+        type_ = replace(type_, width=(type_.width or 1) * before)
+    return _settled(replace(type_, charset=charset), charset)
 
 
 def _settled(type_: SqlType, charset: str | None) -> SqlType:

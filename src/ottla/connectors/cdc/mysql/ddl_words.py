@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["DdlError", "Word", "Words", "changes_rows"]
+__all__ = ["ANSI_QUOTES", "DdlError", "Word", "Words", "changes_rows", "words_of"]
 
 _WORD: Final = re.compile(
     r"""(?P<space>\s+|--(?=\s|$)[^\n]*|\#[^\n]*|/\*(?![!M])(?:.*?)\*/|/\*M?!\d*|\*/)
@@ -19,7 +19,16 @@ _WORD: Final = re.compile(
     |(?P<mark>.)""",
     re.VERBOSE | re.DOTALL,
 )
-_CHANGES: Final = re.compile(r"\s*+(?:/\*(?>.*?\*/)\s*+)*+(?:INSERT|UPDATE|DELETE|REPLACE|LOAD)\b", re.I | re.S)
+_PLAIN_WORD: Final = re.compile(
+    _WORD.pattern.replace(r"[^'\\]|\\.|", "[^']|").replace(r'[^"\\]|\\.|', '[^"]|'), _WORD.flags
+)
+"""Of sessions in which a backslash in a text is one (NO_BACKSLASH_ESCAPES)."""
+ANSI_QUOTES: Final = 4
+NO_BACKSLASH_ESCAPES: Final = 0x100000
+"""Bits of sql_mode: names stand in double quotes; a backslash is one."""
+_CHANGES: Final = re.compile(
+    r"\s*+(?:/\*(?>.*?\*/)\s*+)*+(?:INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH|SET\s+STATEMENT)\b", re.I | re.S
+)
 """Comments are passed over whole: who tries to end one later takes exponential time over many."""
 _ESCAPES: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 
@@ -42,8 +51,15 @@ class Word:
 class Words:
     """A statement's words, read from the left."""
 
-    def __init__(self, statement: str) -> None:
-        self._words = [word for match in _WORD.finditer(statement) if (word := _word(match)) is not None]
+    def __init__(self, statement: str, sql_mode: int = 0) -> None:
+        """`sql_mode` is the session's, as the binlog has it: how it quotes."""
+        is_ansi, is_plain = bool(sql_mode & ANSI_QUOTES), bool(sql_mode & NO_BACKSLASH_ESCAPES)
+        pattern = _PLAIN_WORD if is_plain else _WORD
+        self._words = [
+            word
+            for match in pattern.finditer(statement)
+            if (word := _word(match, is_ansi=is_ansi, is_plain=is_plain)) is not None
+        ]
         self._at = 0
 
     @property
@@ -107,7 +123,14 @@ class Words:
                 depth += (word.text == "(") - (word.text == ")")
 
 
-def _word(match: re.Match[str]) -> Word | None:
+def words_of(statement: str) -> frozenset[str]:
+    """Return all that may be a name in a statement, without its quotes."""
+    quoted_ = re.findall(r"`((?:[^`]|``)+)`|\"([^\"]+)\"", statement)
+    plain = re.findall(r"[\w$]+", statement)
+    return frozenset((*plain, *(one.replace("``", "`") or other for one, other in quoted_)))
+
+
+def _word(match: re.Match[str], *, is_ansi: bool, is_plain: bool) -> Word | None:
     kind = match.lastgroup or ""
     text = match[0]
     if kind == "space":
@@ -115,7 +138,9 @@ def _word(match: re.Match[str]) -> Word | None:
     if kind == "name":
         return Word(kind, text, text[1:-1].replace("``", "`"))
     if kind == "text":
-        return Word(kind, text, _unescaped(text))
+        if is_ansi and text[0] == '"':
+            return Word("name", text, text[1:-1].replace('""', '"'))
+        return Word(kind, text, _unescaped(text, is_plain=is_plain))
     if kind == "bits":
         digits = text[2:].strip("'")
         return Word(kind, text, str(int(digits or "0", 2)))
@@ -124,10 +149,12 @@ def _word(match: re.Match[str]) -> Word | None:
     return Word(kind, text, text if kind == "number" else "")
 
 
-def _unescaped(text: str) -> str:
+def _unescaped(text: str, *, is_plain: bool) -> str:
     begin = min(at for at in (text.find("'"), text.find('"')) if at >= 0)
     mark = text[begin]
     inner = text[begin + 1 : -1]
+    if is_plain:
+        return inner.replace(2 * mark, mark)
     return re.sub(
         rf"\\(.)|{mark}{mark}",
         lambda found: mark if found[1] is None else _ESCAPES.get(found[1], found[1]),

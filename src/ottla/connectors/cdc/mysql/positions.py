@@ -13,6 +13,8 @@ from ottla.connectors.cdc.signals import KEPT
 
 __all__ = ["XA_PREPARED", "Position", "Start"]
 
+REFUSED: Final = "refused_tables"
+"""The part of an offset that says which tables are not told any more, and why."""
 XA_PREPARED: Final = "xa_prepared"
 """The name in source offsets of transactions that are prepared, and neither committed nor rolled back."""
 
@@ -75,7 +77,7 @@ class Position:
             gtid_state(str(gtids))
         except DataError as error:
             raise ConnectError(f"An offset of this connector has gtids: {error}") from error
-        kept = {name: value for name, value in offset.items() if name.startswith((*KEPT, XA_PREPARED))}
+        kept = {name: value for name, value in offset.items() if name.startswith((*KEPT, XA_PREPARED, REFUSED))}
         if "resume_gtid" not in offset:
             return cls(file, pos, str(gtids), more=kept)
         event, row = int(offset.get("event", 0)), int(offset.get("row", 0))

@@ -6,10 +6,11 @@ import logging
 import re
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from struct import error as StructError
 from typing import Any, Final
 
-from ottla.connect import ConnectError, SourceRecord
+from ottla.connect import ConnectError, DataError, SourceRecord
 from ottla.connectors.cdc.catalog import TableId
 from ottla.connectors.cdc.events import Events, TableEvents, Transaction
 from ottla.connectors.cdc.metrics import CaptureMetrics
@@ -25,17 +26,20 @@ from ottla.connectors.cdc.mysql.binlog import (
     Xid,
 )
 from ottla.connectors.cdc.mysql.binlog_events import BinlogMoment, SchemaChanges, stands_at
-from ottla.connectors.cdc.mysql.ddl import Effect, follow
+from ottla.connectors.cdc.mysql.ddl import Effect, TableChange, follow
 from ottla.connectors.cdc.mysql.ddl_columns import charset_of_collation
-from ottla.connectors.cdc.mysql.ddl_words import DdlError, changes_rows
+from ottla.connectors.cdc.mysql.ddl_words import DdlError, changes_rows, words_of
 from ottla.connectors.cdc.mysql.gtids import GtidFilter
 from ottla.connectors.cdc.mysql.history import HistoryStore, history_record
+from ottla.connectors.cdc.mysql.plain_bytes import TableMap
 from ottla.connectors.cdc.mysql.positions import Position, Start
 from ottla.connectors.cdc.mysql.prepared import Held, Prepared, Unsettled, xid_of
-from ottla.connectors.cdc.mysql.rows import RowFormat
-from ottla.connectors.cdc.mysql.server import SYSTEM, Server, Where, quoted
-from ottla.connectors.cdc.mysql.shapes import by_names, fits, row_format, with_nulls
+from ottla.connectors.cdc.mysql.refused import Refused
+from ottla.connectors.cdc.mysql.server import SYSTEM, Server, Where
+from ottla.connectors.cdc.mysql.shapes import by_names, fits, row_end, row_format, with_nulls
 from ottla.connectors.cdc.mysql.tables import SqlTable, Tables
+from ottla.connectors.cdc.mysql.transaction_state import OpenTransaction, Readable, Replay, as_of_now, parts_of
+from ottla.connectors.cdc.replication import ServerAwayError
 from ottla.connectors.cdc.signalling import Signalling
 
 __all__ = ["BinlogReading"]
@@ -47,47 +51,6 @@ _ENDS: Final = re.compile(r"(?:COMMIT|ROLLBACK)\b", re.I)
 _BEGINS: Final = re.compile(r"(?:BEGIN|START TRANSACTION)\b", re.I)
 _CHARSET: Final = re.compile(r"(?:CHARACTER\s+SET|CHARSET)\s*(?:=\s*)?(\w+)|COLLATE\s*(?:=\s*)?(\w+)", re.I)
 _H: Final = "schema.history.internal"
-
-
-@dataclass(slots=True)
-class _Transaction:
-    """A transaction under way."""
-
-    gtid: str
-    is_open: bool
-    """Whether an end of its own follows."""
-    events: int = 0
-    """That have come, but for statements that are told beside rows: whether those come is a setting."""
-    told: tuple[int, int] = (0, 0)
-    """Behind which event and row it is not told yet."""
-    query: str | None = None
-    thread: int | None = None
-    block: Transaction | None = None
-    held: Held | None = None
-    """Of an XA transaction, whose rows are told once it is committed."""
-    made_by: str | None = None
-    """The GTID of the XA transaction that this one commits."""
-    is_foreign: bool = False
-    """Whether it is of a source whose rows are not told."""
-
-    @property
-    def source_gtid(self) -> str:
-        """Return the GTID under which its rows stand in the binlog."""
-        return self.gtid if self.made_by is None else self.made_by
-
-
-@dataclass(slots=True)
-class _Replay:
-    """An XA transaction that is committed: its rows are told, and then the event that commits it is taken to its end."""
-
-    end: BinlogEvent
-    xid: str
-    found: Unsettled
-    events: deque[BinlogEvent]
-    outer: tuple[str, dict[int, Mapped]]
-    """The file that is read, and its tables' numbers, for afterwards."""
-    is_found: bool = False
-    """Whether it has begun, of one that is read once more."""
 
 
 class BinlogReading:
@@ -105,8 +68,8 @@ class BinlogReading:
         self._filter = GtidFilter(settings)
         self.signals: Signalling | None = None
         """What signals have asked for."""
-        self._prepared = Prepared()
-        self._replay: _Replay | None = None
+        self._prepared, self._refused = Prepared(), Refused()
+        self._replay: Replay | None = None
         self._settings, self._events, self._history, self._metrics = settings, events, history, metrics
         self._opened = opened
         """Connects to the server, to look at a table."""
@@ -118,14 +81,14 @@ class BinlogReading:
         self.position = position
         self.waiting: list[SourceRecord] = []
         self._tables, self._charsets = Tables(), {"": "utf8mb4"}
-        self._transaction: _Transaction | None = None
+        self._transaction: OpenTransaction | None = None
         self._file = ""
         self._server, self._has_names, self._is_mariadb = 0, False, False
         self._passed: Position | None = None
         """The end of the last transaction that this connection has told, in its server's files."""
         self._is_first = True
         self._mapped: dict[int, Mapped] = {}
-        self._formats: dict[tuple[Any, ...], tuple[TableEvents, RowFormat] | None] = {}
+        self._formats: dict[TableMap, Readable | None] = {}
 
     @property
     def is_between(self) -> bool:
@@ -137,6 +100,7 @@ class BinlogReading:
         self.position, self._charsets = position, dict(charsets)
         self._tables = Tables() if tables is None else tables
         self._prepared.restore(position.more)
+        self._refused.restore(position.more)
 
     def await_prepared(self, found: Mapping[str, Unsettled]) -> None:
         """Tell XA transactions at their commit that were prepared before the position."""
@@ -146,7 +110,8 @@ class BinlogReading:
 
     def keep(self) -> None:
         """Have what signals have asked for, and what is prepared, stand in the offsets from now on."""
-        kept = {**({} if self.signals is None else self.signals.kept()), **self._prepared.kept()}
+        signals = {} if self.signals is None else self.signals.kept()
+        kept = {**signals, **self._prepared.kept(), **self._refused.kept()}
         if kept != self.position.more:
             self.position = self.position.keeping(kept)
 
@@ -164,6 +129,7 @@ class BinlogReading:
         self._file, self._is_first, self._passed = self.position.file, True, None
         self._mapped = {}
         self._prepared.restore(self.position.more)
+        self._refused.restore(self.position.more)
         if self.signals is not None:
             self.signals.incremental.lost()
 
@@ -227,7 +193,7 @@ class BinlogReading:
 
     def _begun(self, event: Gtid) -> None:
         at = self.position
-        transaction = _Transaction(event.gtid, self._is_mariadb and not event.is_whole)
+        transaction = OpenTransaction(event.gtid, self._is_mariadb and not event.is_whole)
         is_same = self._is_first and at.gtid == event.gtid and at.server == self._server
         if is_same and (at.event or at.row):
             transaction.told = at.event, at.row
@@ -301,7 +267,7 @@ class BinlogReading:
         transaction = self._transaction
         if _BEGINS.match(text):
             if transaction is None:
-                transaction = self._transaction = _Transaction("", is_open=True)
+                transaction = self._transaction = OpenTransaction("", is_open=True)
                 self.position = self.position.at(self._file, event.begin)
             transaction.is_open, transaction.thread = True, event.thread
             self._count()
@@ -328,7 +294,7 @@ class BinlogReading:
         transaction = self._transaction
         if verb in ("START", "BEGIN"):
             if transaction is None:
-                transaction = self._transaction = _Transaction("", is_open=True)
+                transaction = self._transaction = OpenTransaction("", is_open=True)
                 self.position = self.position.at(self._file, event.begin)
             transaction.thread = event.thread
             transaction.held = transaction.held or Held()
@@ -341,7 +307,7 @@ class BinlogReading:
         found = self._prepared.get(xid) if verb == "COMMIT" else None
         if found is not None:
             if transaction is None:
-                self._transaction = _Transaction("", is_open=False)
+                self._transaction = OpenTransaction("", is_open=False)
                 self.position = self.position.at(self._file, event.begin)
             self._begin_replay(event, xid, found)
             return
@@ -377,7 +343,7 @@ class BinlogReading:
         self._transaction.made_by, self._transaction.thread = found.gtid, found.thread
         self._transaction.is_foreign = not self._filter.has_rows(found.gtid)
         outer = self._file, self._mapped
-        self._replay = _Replay(event, xid, found, deque(found.events or ()), outer)
+        self._replay = Replay(event, xid, found, deque(found.events or ()), outer)
         self._file, self._mapped = found.file, {}
         self._open_block(event)
 
@@ -459,26 +425,67 @@ class BinlogReading:
         mapped = self._mapped.get(event.number)
         if mapped is None:
             raise ConnectError(f"The binlog has rows at {self._file}:{event.begin} of a table that it has not told of")
-        found = None if transaction.is_foreign else self._table(mapped)
-        is_watched = found is not None and self._is_watched(found[0].id)
-        if found is None or (event.op in self._skips and not is_watched):
+        name = TableId(mapped.table_map.database, mapped.table_map.table)
+        if transaction.is_foreign or name in self._refused:
             self._metrics.filtered()
             return
-        table, format_ = found
-        at_us = event.at_s * 1_000_000
-        for place, (before, after) in enumerate(format_.rows(event.body, is_update=event.op == "u")):
+        try:
+            found = self._table(mapped)
+            is_watched = found is not None and self._is_watched(name)
+            if found is None or (event.op in self._skips and not is_watched):
+                self._metrics.filtered()
+                return
+            self._check_image(event, found)
+            self._tell_rows(event, found, number, is_watched=is_watched)
+        except ServerAwayError:
+            raise
+        except (ConnectError, DataError, ValueError, IndexError, StructError) as error:
+            self._refuse(name, f"{error} (rows at {self._file}:{event.begin})")
+
+    def _refuse(self, name: TableId, why: str) -> None:
+        """Tell a table no more, of which a change is not known; or pass over the change, where that is asked for."""
+        if self._failure == "fail":
+            self._refused.add(name, why)
+            self.keep()
+        elif self._failure == "warn":
+            log.warning("A change of %s is not told: %s", name, why)
+
+    def _check_image(self, event: Rows, found: Readable) -> None:
+        """Raise DataError where an event does not tell rows whole."""
+        if event.is_partial:
+            raise DataError("parts of JSON documents were sent: SET GLOBAL binlog_row_value_options = ''")
+        if lacking := found.format.lacking(event.body):
+            columns = ", ".join(found.format.names[at] for at in lacking)
+            raise DataError(
+                f"rows were not sent whole, and {columns} are not known: a session has another binlog_row_image than FULL"
+            )
+
+    def _tell_rows(self, event: Rows, found: Readable, number: int, *, is_watched: bool) -> None:
+        transaction = self._transaction
+        assert transaction is not None
+        table, at_us = found.table, event.at_s * 1_000_000
+        for place, (before, after) in enumerate(found.format.rows(event.body, is_update=event.op == "u")):
+            op = event.op
+            if found.row_end is not None:
+                now = as_of_now(op, before, after, found.row_end)
+                if now is None:
+                    continue
+                op, after = now
+                before, after = before and before[: found.width], after[: found.width]
+            if op in self._skips and not is_watched:
+                continue
             moment = BinlogMoment(
                 *(self._file, event.begin, at_us, event.server_id, transaction.source_gtid or None, place),
                 *(transaction.thread, transaction.query),
             )
-            made = self._made(event.op, table, before, after, moment, transaction.block)
+            made = self._made(op, table, before, after, moment, transaction.block)
             if (number, place) < transaction.told:
                 continue
             self.position = self.position.within(number, place + 1, transaction.gtid, self._server)
             if made:
-                self._metrics.changed(event.op, at_us)
+                self._metrics.changed(op, at_us)
             if is_watched:
-                made = self._signalled(event.op, table, before, after, moment, made)
+                made = self._signalled(op, table, before, after, moment, made)
             if made:
                 self.waiting += made
                 made[-1].source_offset = self._offset(event)
@@ -517,37 +524,42 @@ class BinlogReading:
         self.keep()
         return [*made, *found]
 
-    def _table(self, mapped: Mapped) -> tuple[TableEvents, RowFormat] | None:
+    def _table(self, mapped: Mapped) -> Readable | None:
         """Return what reads a table's rows, and makes its records; None for one that is not captured."""
-        shape = mapped.shape
+        shape = mapped.table_map
         if shape in self._formats:
             return self._formats[shape]
-        name = TableId(mapped.database, mapped.table)
+        name = TableId(shape.database, shape.table)
         found = None
         if self._selection.is_published(name):
             table = self._tables.get(name)
-            if table is None or not fits(table, mapped):
+            if table is None or not (table.is_sequence or fits(table, shape)):
                 table = self._tables[name] = self._looked_at(name, mapped, table)
-            table = with_nulls(table, mapped)
-            found = self._events.table(table), row_format(table, mapped)
+            if table.is_sequence:
+                self._formats[shape] = None
+                return None
+            table = with_nulls(table, shape)
+            found = Readable(
+                self._events.table(table), row_format(table, shape), len(table.columns), row_end(table, shape)
+            )
         self._formats[shape] = found
         return found
 
     def _looked_at(self, name: TableId, mapped: Mapped, known: SqlTable | None) -> SqlTable:
         """Return a table that the history has not, or otherwise, as the server has it now, if that fits its rows."""
         log.warning("Table %s is in the binlog otherwise than in the history, and is asked for", name)
-        server = self._opened()
+        server, told = self._opened(), mapped.table_map
         try:
             table = self._asked(server, name)
         finally:
             server.close()
-        if table is not None and fits(table, mapped):
+        if table is not None and fits(table, told):
             return table
-        merged = by_names(mapped, [each for each in (known, table) if each is not None])
+        merged = by_names(told, [each for each in (known, table) if each is not None])
         if merged is not None:
             return merged
         raise ConnectError(
-            f"Table {name} has {len(mapped.wires)} columns at {self._file}:{mapped.begin} that neither the history nor the "
+            f"Table {name} has {len(told.wires)} columns at {self._file}:{mapped.begin} that neither the history nor the "
             "server has so, and its rows cannot be read. SET GLOBAL binlog_row_metadata=FULL has the binlog tell columns' "
             "names; what is written already can be passed over by resetting the connector's offsets"
         )
@@ -570,8 +582,8 @@ class BinlogReading:
         if event.database.lower() in SYSTEM:
             return
         try:
-            effect = follow(text, event.database, self._tables, self._charsets)
-        except DdlError as error:
+            effect = follow(text, event.database, self._tables, self._charsets, event.sql_mode)
+        except (DdlError, ValueError, IndexError, OverflowError) as error:
             self._not_understood(event, text, error)
             return
         if not effect.is_ddl:
@@ -581,6 +593,12 @@ class BinlogReading:
         if effect.database.lower() in SYSTEM:
             return
         self._note_charset(text, effect)
+        for change in effect.changes:
+            if change.kind == "DROP":
+                self._refused.dropped(change.id)
+            elif change.previous is not None:
+                self._refused.renamed(change.previous, change.id)
+        self.keep()
         self._formats.clear()
         if self.signals is not None:
             for name in {
@@ -589,45 +607,48 @@ class BinlogReading:
                 self.signals.incremental.changed(name, None)
         transaction = self._transaction
         is_told = transaction is not None and (transaction.events, 0) < transaction.told
-        for words, part in _parts(text, effect):
+        for words, part in parts_of(text, effect):
             if not is_told:
                 self._keep(event, words, part)
                 self._tell(event, words, part)
 
-    def _not_understood(self, event: Query, text: str, error: DdlError) -> None:
-        words = f"A statement at {self._file}:{event.begin} is not understood ({error}): {text[:500]}"
-        if not (self._settings[f"{_H}.skip.unparseable.ddl"] or self._has_names):
-            raise ConnectError(
-                f"{words}. SET GLOBAL binlog_row_metadata=FULL has the binlog itself tell columns; or, where it is about no "
-                f"captured table, set {_H}.skip.unparseable.ddl=true"
-            )
-        log.warning("%s", words)
+    def _not_understood(self, event: Query, text: str, error: Exception) -> None:
+        """Forget what is known of the tables that a statement names: where their rows come, the server is asked."""
+        named = words_of(text)
+        forgotten = [
+            each
+            for each in self._tables
+            if each.table in named and (each.schema in named or each.schema == event.database)
+        ]
+        for each in forgotten:
+            del self._tables[each]
+        log.warning(
+            "A statement at %s:%d is not understood (%s), and tables that it names are asked for when rows come: %.500s",
+            *(self._file, event.begin, error, text),
+        )
         self._formats.clear()
-        self._keep(event, text, None)
+        gone = tuple(TableChange("DROP", each) for each in forgotten)
+        self._keep(event, text, Effect(event.database, gone) if gone else None)
 
     def _foreign(self, text: str, event: Query) -> None:
         """A statement in the place of rows: what it has changed is not told."""
-        names = {each.table for each in self._tables if self._selection.has_table(each)}
-        if not names & set(re.findall(r"[\w$]+", text)):
-            return
-        words = (
-            f"The binlog has a statement at {self._file}:{event.begin} in the place of rows, of a session with another "
-            f"binlog_format than ROW; what it has changed is not told: {text[:300]}"
-        )
-        if self._failure == "fail":
-            raise ConnectError(
-                f"{words}. Reset the connector's offsets to read the tables anew, or set "
-                "event.processing.failure.handling.mode=warn to pass over it"
-            )
-        if self._failure == "warn":
-            log.warning("%s", words)
+        named = words_of(text)
+        for each in self._tables:
+            if each.table in named and self._selection.has_table(each) and each not in self._refused:
+                self._refuse(
+                    each,
+                    f"the binlog has a statement at {self._file}:{event.begin} in the place of rows, of a session with "
+                    f"another binlog_format than ROW; what it has changed is not told: {text[:200]}",
+                )
 
     def _note_charset(self, text: str, effect: Effect) -> None:
         if effect.changes or not re.match(r"\s*(?:CREATE|ALTER)\b", text, re.I):
             return
         found = _CHARSET.search(text)
-        if found is not None:
-            self._charsets[effect.database] = (found[1] or charset_of_collation(found[2])).lower()
+        charset = None if found is None else found[1] or charset_of_collation(found[2])
+        if charset is not None:
+            is_default = charset.lower() == "default"
+            self._charsets[effect.database] = self._charsets[""] if is_default else charset.lower()
         elif effect.database not in self._charsets:
             self._charsets[effect.database] = self._charsets[""]
 
@@ -668,13 +689,3 @@ class BinlogReading:
             self.waiting.append(
                 self._schema_changes.record(moment, effect.database, text, effect, self._events.headers)
             )
-
-
-def _parts(text: str, effect: Effect) -> list[tuple[str, Effect]]:
-    """Return a statement as it is told: one that drops tables is one for each, as Debezium writes them."""
-    if not effect.changes or any(each.kind != "DROP" for each in effect.changes):
-        return [(text, effect)]
-    return [
-        (f"DROP TABLE {quoted(each.id.schema)}.{quoted(each.id.table)}", Effect(each.id.schema, (each,)))
-        for each in effect.changes
-    ]

@@ -7,72 +7,30 @@ from __future__ import annotations
 
 import json
 import uuid
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address
 from struct import Struct
 from typing import Any, Final
 
 from ottla.connect import DataError
 from ottla.connectors.cdc.mysql.calendar import DAY_US, days_of
+from ottla.connectors.cdc.mysql.charsets import decoder_of
 from ottla.connectors.cdc.mysql.tables import SqlType
 from ottla.connectors.cdc.pgoutput import Unchanged
 
-__all__ = ["RowFormat", "WireColumn", "encoding_of"]
+__all__ = ["RowFormat", "WireColumn"]
 
 TINY, SHORT, LONG, FLOAT, DOUBLE, TIMESTAMP, LONGLONG, INT24 = 1, 2, 3, 4, 5, 7, 8, 9
 DATE, TIME, DATETIME, YEAR, VARCHAR, BIT, TIMESTAMP2, DATETIME2, TIME2 = 10, 11, 12, 13, 15, 16, 17, 18, 19
 JSON, NEWDECIMAL, ENUM, SET, BLOB, VAR_STRING, STRING, GEOMETRY = 245, 246, 247, 248, 252, 253, 254, 255
+BLOB_COMPRESSED, VARCHAR_COMPRESSED = 140, 141
+"""MariaDB's columns that are kept compressed."""
 Read = Callable[[bytes, int], tuple[Any, int]]
 """Reads a value at a place of a row; gives it, and the place behind it."""
 UNCHANGED: Final = Unchanged()
-
-_ENCODINGS: Final[Mapping[str, str]] = {
-    "utf8mb4": "utf-8",
-    "utf8": "utf-8",
-    "utf8mb3": "utf-8",
-    "latin1": "cp1252",
-    "ascii": "ascii",
-    "ucs2": "utf-16-be",
-    "utf16": "utf-16-be",
-    "utf16le": "utf-16-le",
-    "utf32": "utf-32-be",
-    "latin2": "iso8859-2",
-    "latin5": "iso8859-9",
-    "latin7": "iso8859-13",
-    "greek": "iso8859-7",
-    "hebrew": "iso8859-8",
-    "koi8r": "koi8-r",
-    "koi8u": "koi8-u",
-    "sjis": "shift_jis",
-    "cp932": "cp932",
-    "ujis": "euc_jp",
-    "eucjpms": "euc_jp",
-    "euckr": "euc_kr",
-    "big5": "big5",
-    "gb2312": "gb2312",
-    "gbk": "gbk",
-    "gb18030": "gb18030",
-    "tis620": "tis_620",
-    "cp1250": "cp1250",
-    "cp1251": "cp1251",
-    "cp1256": "cp1256",
-    "cp1257": "cp1257",
-    "cp850": "cp850",
-    "cp852": "cp852",
-    "cp866": "cp866",
-    "macroman": "mac_roman",
-    "macce": "mac_latin2",
-}
-
-
-def encoding_of(charset: str | None) -> str:
-    """Return Python's name for a character set; raises DataError for one that it has not."""
-    found = _ENCODINGS.get(charset or "utf8mb4")
-    if found is None:
-        raise DataError(f"Texts of character set {charset} cannot be read here: convert the column to utf8mb4")
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +48,7 @@ class RowFormat:
     """Reads the rows of one table, as it is and as the events have it."""
 
     def __init__(self, types: Sequence[SqlType], wires: Sequence[WireColumn], names: Sequence[str] = ()) -> None:
+        self.names = [*names]
         pairs = zip(types, wires, strict=True)
         self._reads = [_reader(type_, wire, names[at] if names else "") for at, (type_, wire) in enumerate(pairs)]
 
@@ -109,9 +68,18 @@ class RowFormat:
             if is_update:
                 before, at = self._row(body, at, plans[0])
             row, at = self._row(body, at, plans[1])
+            if before is not None and second != present:  # FULL_NODUP: what is as it was is not sent again
+                row = [old if new is UNCHANGED else new for old, new in zip(before, row, strict=True)]
             yield before, row
         if at != len(body):
             raise DataError("A row ends behind its event")
+
+    def lacking(self, body: bytes) -> list[int]:
+        """Return the places of columns that an event does not tell; those that an update leaves as they were are told."""
+        count = len(self._reads)
+        width = (count + 7) // 8
+        before = body[:width]
+        return [at for at in range(count) if not before[at >> 3] >> (at & 7) & 1]
 
     def _plan(self, present: bytes) -> tuple[int, Sequence[Read | None]]:
         """How many columns were sent, and how each is read; None of those that were not."""
@@ -228,15 +196,14 @@ def _sized(width: int, convert: Callable[[bytes], Any] | None) -> Read:
 def _convert(type_: SqlType) -> Callable[[bytes], Any] | None:
     """How bytes become a row's value."""
     if type_.is_text or type_.name == "JSON":
-        encoding = encoding_of(type_.charset)
-        return lambda data: data.decode(encoding)
+        return decoder_of(type_.charset)
     if type_.name == "BINARY":
         width = type_.width or 1
         return lambda data: data.ljust(width, b"\0")
     if type_.name == "UUID":
         return _uuid
     if type_.name == "INET6":
-        return lambda data: str(_inet6(data))
+        return _inet6
     if type_.name == "INET4":
         return lambda data: str(IPv4Address(data.ljust(4, b"\0")))
     return None
@@ -248,13 +215,53 @@ def _uuid(data: bytes) -> str:
 
 
 def _inet6(data: bytes) -> str:
-    found = IPv6Address(data.ljust(16, b"\0"))
-    mapped = found.ipv4_mapped
-    return str(found) if mapped is None else f"::ffff:{mapped}"
+    """As the server prints it: `::` for the first longest run of zeros, of one too, and IPv4 behind 96 bits of it."""
+    data = data.ljust(16, b"\0")
+    words = [int.from_bytes(data[at : at + 2], "big") for at in range(0, 16, 2)]
+    begin = size = run = 0
+    for at, word in enumerate(words):
+        run = 0 if word else run + 1
+        if run > size:
+            begin, size = at + 1 - run, run
+    if data[:12] == _MAPPED or (begin == 0 and size == 6):
+        return f"::{'ffff:' if words[5] else ''}{IPv4Address(data[12:])}"
+    texts = [f"{each:x}" for each in words]
+    return f"{':'.join(texts[:begin])}::{':'.join(texts[begin + size :])}" if size else ":".join(texts)
+
+
+_MAPPED: Final = bytes(10) + b"\xff\xff"
 
 
 def _string(type_: SqlType, wire: WireColumn) -> Read:
     return _sized(2 if wire.size > 0xFF else 1, _convert(type_))
+
+
+def _inflated(data: bytes) -> bytes:
+    """Return what MariaDB keeps compressed in a column: behind how, and how long it is, by zlib; or plain behind a zero."""
+    if not data or not data[0]:
+        return data[1:]
+    how, width = data[0] >> 4, data[0] & 0x07
+    if how != _ZLIB:
+        raise DataError(f"A column is compressed in a way that is not known: {how}")
+    size = int.from_bytes(data[1 : 1 + width], "big")
+    try:
+        found = zlib.decompress(
+            data[1 + width :], -zlib.MAX_WBITS if data[0] & 0x08 else zlib.MAX_WBITS, min(size, 1 << 20)
+        )
+    except zlib.error as error:
+        raise DataError(f"A compressed column cannot be read: {error}") from error
+    if len(found) != size:
+        raise DataError(f"A compressed column has {len(found)} bytes, and says it has {size}")
+    return found
+
+
+_ZLIB: Final = 8
+
+
+def _compressed(type_: SqlType, wire: WireColumn) -> Read:
+    convert = _convert(type_)
+    width = wire.size if wire.type == BLOB_COMPRESSED else 2 if wire.size > 0xFF else 1
+    return _sized(width, lambda data: _inflated(data) if convert is None else convert(_inflated(data)))
 
 
 def _blob(type_: SqlType, wire: WireColumn) -> Read:
@@ -406,6 +413,7 @@ _MADE: Final[Mapping[int, Callable[[SqlType, WireColumn], Read]]] = {
     YEAR: _year,
     BIT: _bit,
     **dict.fromkeys((VARCHAR, VAR_STRING, STRING), _string),
+    **dict.fromkeys((BLOB_COMPRESSED, VARCHAR_COMPRESSED), _compressed),
     BLOB: _blob,
     GEOMETRY: _blob,
     JSON: _json,

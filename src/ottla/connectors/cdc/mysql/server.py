@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from ottla.connect import ConnectError
 from ottla.connectors.cdc.catalog import TableId
+from ottla.connectors.cdc.mysql.charsets import CODEC
 from ottla.connectors.cdc.mysql.gtids import Executed, GtidFilter
 from ottla.connectors.cdc.mysql.positions import Position, Start
 from ottla.connectors.cdc.replication import ServerAwayError
@@ -264,6 +265,7 @@ def opened_server(settings: Mapping[str, Any], *, wants_mariadb: bool) -> Server
         raise ConnectError(f"The database cannot be logged in to: {error} (pip install 'ottla[security]')") from error
     except (pymysql.err.Error, OSError) as error:
         raise ServerAwayError(f"The database cannot be reached: {error}") from error
+    connection.encoding = CODEC
     server = Server(connection)
     try:
         server.run("set time_zone = '+00:00'")

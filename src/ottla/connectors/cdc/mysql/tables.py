@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -96,6 +97,10 @@ class SqlTable:
     """Names and columns of unique keys, in their order."""
     charset: str | None = None
     comment: str | None = None
+    row_end: str | None = None
+    """The column that says until when a row has been, of a system-versioned table that names it."""
+    is_sequence: bool = False
+    """Whether it is none: the binlog has a sequence's numbers as rows."""
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -176,17 +181,50 @@ def table_json(table: SqlTable) -> dict[str, Any]:
         "defaultCharsetName": table.charset,
         "primaryKeyColumnNames": list(table.key),
         "columns": [column_json(each, at) for at, each in enumerate(table.columns, 1)],
-        "attributes": [],
+        "attributes": [{"name": name, "value": json.dumps(value)} for name, value in _attributes(table).items()],
     }
     return found
+
+
+_ATTRIBUTE: Final = "ottla.table"
+"""What the history keeps of a table beside what Debezium does."""
+
+
+def _attributes(table: SqlTable) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    if table.unique:
+        kept |= {"primary": table.primary, "unique": table.unique}
+    if table.is_sequence:
+        kept["is_sequence"] = True
+    if table.row_end is not None:
+        kept["row_end"] = table.row_end
+    return {_ATTRIBUTE: kept} if kept else {}
 
 
 def table_of_json(id_: str, table: Mapping[str, Any]) -> SqlTable:
     """Return a table of the schema history, Debezium's own too."""
     columns = tuple(_column_of(each) for each in table["columns"])
+    kept = _kept(table)
+    primary = tuple(kept.get("primary", table.get("primaryKeyColumnNames") or ()))
+    unique = tuple((name, tuple(names)) for name, names in kept.get("unique", ()))
+    charset = table.get("defaultCharsetName")
     return SqlTable(
-        _id_of(id_), columns, tuple(table.get("primaryKeyColumnNames") or ()), (), table.get("defaultCharsetName")
+        _id_of(id_),
+        columns,
+        primary,
+        unique,
+        charset,
+        row_end=kept.get("row_end"),
+        is_sequence=bool(kept.get("is_sequence")),
     )
+
+
+def _kept(table: Mapping[str, Any]) -> dict[str, Any]:
+    for each in table.get("attributes") or ():
+        if each.get("name") == _ATTRIBUTE:
+            found: dict[str, Any] = json.loads(each["value"])
+            return found
+    return {}
 
 
 def _column_of(found: Mapping[str, Any]) -> SqlColumn:

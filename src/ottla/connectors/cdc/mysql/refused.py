@@ -1,0 +1,74 @@
+"""Tables that are not told any more: their changes were sent in a way in which they are not known. The others go on."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ottla.connectors.cdc.catalog import TableId
+from ottla.connectors.cdc.mysql.positions import REFUSED
+
+__all__ = ["Refused"]
+
+log = logging.getLogger(__name__)
+REASON_LENGTH_MAX: Final = 400
+
+
+class Refused:
+    """All of them with why, which is a part of offsets, so that a restart knows of it."""
+
+    def __init__(self) -> None:
+        self._all: dict[str, str] = {}
+        self._kept: dict[str, Any] = {}
+
+    def __contains__(self, table: TableId) -> bool:
+        return bool(self._all) and str(table) in self._all
+
+    def restore(self, offset: Mapping[str, Any]) -> None:
+        """Take those of an offset, and say which they are."""
+        listed = offset.get(REFUSED)
+        if listed == self._kept.get(REFUSED):
+            return
+        try:
+            self._all = {str(table): str(why) for table, why in json.loads(listed or "{}").items()}
+        except (ValueError, AttributeError, TypeError, RecursionError):
+            log.warning("What the offset says of refused tables cannot be understood, and is forgotten: %s", listed)
+            self._all = {}
+        self._note()
+        for table, why in self._all.items():
+            self._say(table, why)
+
+    def add(self, table: TableId, why: str) -> None:
+        """Tell nothing of a table from now on."""
+        if table in self:
+            return
+        self._all[str(table)] = why[:REASON_LENGTH_MAX]
+        self._note()
+        self._say(str(table), why)
+
+    def _say(self, table: str, why: str) -> None:
+        log.error(
+            "Table %s is refused, and none of its changes is told from there on, while other tables go on: %s. Reset the "
+            "connector's offsets to read the tables anew",
+            *(table, why),
+        )
+
+    def dropped(self, table: TableId) -> None:
+        """Forget one that is gone: what is made under its name is another."""
+        if self._all.pop(str(table), None) is not None:
+            self._note()
+
+    def renamed(self, table: TableId, new: TableId) -> None:
+        """Follow one to its other name."""
+        if (why := self._all.pop(str(table), None)) is not None:
+            self._all[str(new)] = why
+            self._note()
+
+    def kept(self) -> dict[str, Any]:
+        """Return them as a part of a source offset; nothing where there are none."""
+        return self._kept
+
+    def _note(self) -> None:
+        self._kept = {REFUSED: json.dumps(self._all)} if self._all else {}

@@ -1,0 +1,1 @@
+"""Random histories on real databases: what a capture tells, replayed by key, is what the server has."""
