@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -251,8 +250,10 @@ def test_the_doctor_says_failed_connectors_and_a_worker_that_is_not_there() -> N
     assert "does not answer" in finding.said
 
 
-def test_a_paused_connector_does_not_stand_still(worker: WholeWorker, tmp_path: Path) -> None:
-    worker.create("rests", {"tasks.max": "1", "connector.class": "AwaySource"}, initial_state="PAUSED")
+def test_a_paused_connector_does_not_stand_still(worker: WholeWorker) -> None:
+    worker.create("rests", {"tasks.max": "1", "connector.class": "AwaySource"})
+    until(lambda: words_of(worker, "rests"), lambda: told(worker, "rests"))
+    assert worker.ask("PUT", "/connectors/rests/pause")[0] == 202
     worker.until("rests", "PAUSED", "PAUSED")
-    until(lambda: told(worker, "rests"))
     assert told(worker, "rests")["stalled"] is None
+    worker.ask("DELETE", "/connectors/rests")

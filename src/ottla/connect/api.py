@@ -305,8 +305,14 @@ class SourceState:
     """What is shown, in the source's own words: `{"lsn": …, "server_lsn": …, "behind_bytes": …}`. JSON has to hold it."""
     waiting: int = 0
     """Records that the source is known to have and the task has not returned; 0 where it cannot know."""
+    oldest_ms: int | None = None
+    """When the oldest of them was made, in milliseconds since 1970; None where it is not known."""
     trouble: str | None = None
-    """Why the source cannot be read now, where the task tries again by itself; None where it can."""
+    """Why the source, or a part of it, cannot be read now, where the task tries again by itself; None where it can."""
+    warnings: Sequence[str] = ()
+    """What is not told while all else is, and stays so until somebody does something: a table that is refused, and why."""
+    moved: object = None
+    """Whatever changes as the task reads on, also without returning records: a place in a log, rows of a snapshot."""
 
 
 class SourceTask:

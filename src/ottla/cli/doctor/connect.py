@@ -40,6 +40,10 @@ def judged_connectors(url: str, statuses: list[dict[str, Any]]) -> list[Finding]
             if each.get("stalled"):
                 said = f"task {each['task']} of {status['name']} is RUNNING and does nothing: {each['stalled']}"
                 found.append(warning(CHECK, said, "look into the worker's log, and at its source or target"))
+            found += [
+                warning(CHECK, f"task {each['task']} of {status['name']}: {said}", "see what its status says of it")
+                for said in each.get("warnings", ())
+            ]
     return found or [ok(CHECK, f"{len(statuses)} connectors at {url}: none has failed, and none stands still")]
 
 

@@ -37,6 +37,8 @@ class Progress:
     """Partitions and offsets: where a source has handed over its records up to, what a sink has committed."""
     source: Mapping[str, Any] = field(default_factory=dict)
     """What a source task says of its source in that one's words."""
+    warnings: Sequence[str] = ()
+    """What is left out while all else goes on, until somebody does something."""
 
     def to_message(self) -> dict[str, Any]:
         """Return what JSON can hold of it: all."""
@@ -64,10 +66,13 @@ def stalled(told: Progress, *, silent_ms: int, limit_ms: int) -> str | None:
     return None
 
 
-def shown_progress(told: Progress, *, silent_ms: int, limit_ms: int, runs: bool) -> dict[str, Any]:
-    """Return a task's progress as the status shows it; only one that `runs` can stand still."""
+def shown_progress(
+    told: Progress, *, silent_ms: int, limit_ms: int, runs: bool, more: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return a task's progress as the status shows it; only one that `runs` can stand still. `more` are further warnings."""
     return {
         **told.to_message(),
+        "warnings": [*told.warnings, *more],
         "told_ms_ago": silent_ms,
         "stalled": stalled(told, silent_ms=silent_ms, limit_ms=limit_ms) if runs else None,
     }
@@ -85,6 +90,7 @@ def progress_metrics(shown: Mapping[str, Any] | None, now_ms: int) -> dict[str, 
         "trouble-ms": float(shown["trouble_ms"]),
         "told-ms-ago": float(shown["told_ms_ago"]),
         "stalled": float(shown["stalled"] is not None),
+        "warnings": float(len(shown["warnings"])),
     }
     return found if moved_ms is None else {**found, "last-moved-age-ms": float(max(now_ms - moved_ms, 0))}
 

@@ -98,6 +98,8 @@ class Fetcher:
         self._worker: Any = None
         self._turn = 0
         self._ends: dict[TopicPartition, int] = {}
+        self._troubles: dict[TopicPartition, str] = {}
+        """Why partitions cannot be read now."""
         self._fetches, self._bytes = Total(window), Total(window)
         self._latency_ms, self._sizes = Average(window), Average(window)
 
@@ -127,6 +129,7 @@ class Fetcher:
         if found is not None:
             self._buffered_bytes -= sum(len(each.fetched.records) for each in found.ready)
         self._ends.pop(partition, None)
+        self._troubles.pop(partition, None)
 
     def recognise(self, partitions: Iterable[TopicPartition]) -> None:
         """Learn which topics these are, before their committed offsets are asked for; raises KafkaError.
@@ -232,6 +235,11 @@ class Fetcher:
         with self._changed:
             times = [each.ready[0].oldest_ms() for each in self._streams.values() if each.ready]
         return min((each for each in times if each is not None), default=None)
+
+    def trouble(self) -> str | None:
+        """Return why partitions cannot be read now, one of them for all; None where they can."""
+        with self._changed:
+            return next(iter(self._troubles.values()), None)
 
     def ends(self) -> dict[TopicPartition, int]:
         """Return the offsets behind the last records that may be read, as the latest answers had them."""
@@ -342,7 +350,7 @@ class Fetcher:
         except KafkaError as error:
             log.warning("Partitions of %s cannot be read now: %s", positions[0].partition.topic, error)
             for each in streams:
-                each.not_before = self._task_client.now() + BACKOFF_SECONDS
+                self._wait_with(each, str(error))
         except ConnectError as error:
             self._fail(error)
         finally:
@@ -381,9 +389,11 @@ class Fetcher:
             return
         if fetched.error:
             if KafkaError(fetched.error).retriable or fetched.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                stream.not_before = self._task_client.now() + BACKOFF_SECONDS
+                self._wait_with(stream, f"{fetched.partition} cannot be read: {fetched.error.name}")
                 return
             raise ConnectError(f"{fetched.partition} cannot be read: {fetched.error.name}")
+        with self._changed:
+            self._troubles.pop(stream.partition, None)
         following = next_offset(fetched.records, stream.position)
         if following == stream.position:
             return
@@ -395,6 +405,12 @@ class Fetcher:
             stream.ready.append(answer)
             self._buffered_bytes += len(fetched.records)
             self._changed.notify_all()
+
+    def _wait_with(self, stream: _Stream, why: str) -> None:
+        stream.not_before = self._task_client.now() + BACKOFF_SECONDS
+        with self._changed:
+            if self._streams.get(stream.partition) is stream:
+                self._troubles[stream.partition] = why
 
     async def _move(self, stream: _Stream) -> None:
         """Go on where the records begin, or end, that are there."""

@@ -481,6 +481,7 @@ class SinkLoop:
 
     def _tell_progress(self) -> None:
         current, waiting = self._at.current, self._at.waiting
+        self._progress.is_so("topics", self._fetcher.trouble())
         self._port.progress(
             self._progress.told(
                 waiting_records(current, self._fetcher.ends()),

@@ -603,16 +603,15 @@ class SourceLoop:
         if not held:
             self._held_since_ms = None
         state = self._source_state()
-        if state.trouble is None:
-            self._progress.well("source")
-        else:
-            self._progress.troubled("source", state.trouble)
+        self._progress.is_so("source", state.trouble)
+        oldest = [each for each in (self._held_since_ms, state.oldest_ms) if each is not None]
         self._port.progress(
             self._progress.told(
                 held + state.waiting,
-                mark=(self._polled.value, self._written.value, self._sent),
-                oldest_ms=self._held_since_ms,
+                mark=(self._polled.value, self._written.value, self._sent, None if held else state.moved),
+                oldest_ms=min(oldest, default=None),
                 source=state.facts,
+                warnings=state.warnings,
             )
         )
 

@@ -12,6 +12,7 @@ from ottla.connect.decisions import Progress
 __all__ = ["TaskProgress", "sink_positions", "waiting_records"]
 
 TROUBLE_CHARACTERS_MAX = 1_000
+WARNINGS_MAX = 100
 POSITIONS_MAX = 50
 """Partitions of which a position is told."""
 
@@ -67,6 +68,13 @@ class TaskProgress:
         """Note that it has succeeded."""
         self._troubles.pop(at, None)
 
+    def is_so(self, at: str, trouble: str | None) -> None:
+        """Note what fails there now, or that nothing does."""
+        if trouble is None:
+            self.well(at)
+        else:
+            self.troubled(at, trouble)
+
     def at(self, partition: Mapping[str, Any] | None, offset: Mapping[str, Any] | None) -> None:
         """Note where a source's records have been handed over up to; of many partitions the last ones are kept."""
         if offset is None:
@@ -85,6 +93,7 @@ class TaskProgress:
         oldest_ms: int | None = None,
         position: Sequence[Mapping[str, Any]] | None = None,
         source: Mapping[str, Any] | None = None,
+        warnings: Sequence[str] = (),
     ) -> Progress:
         """Return what is to be told now. Whatever moves beside the records changes `mark`.
 
@@ -104,4 +113,5 @@ class TaskProgress:
             trouble_ms=int((now - since) * 1000),
             position=[*self._positions.values()] if position is None else position,
             source=source or {},
+            warnings=[each[:TROUBLE_CHARACTERS_MAX] for each in warnings[:WARNINGS_MAX]],
         )

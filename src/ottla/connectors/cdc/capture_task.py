@@ -29,6 +29,8 @@ RETRY_SECONDS: Final = 5.0
 """Between two tries to reach a server that has gone away."""
 WELL_SECONDS: Final = 2 * RETRY_SECONDS
 """How long a connection has to stand, with nothing told, until its server counts as read again."""
+SILENT_SECONDS_MAX: Final = 60.0
+"""After so long without an answer a server is said to be silent."""
 REFUSALS_MAX: Final = 24
 """How often a server that is there may refuse the connection, one try behind the other, before the task ends."""
 Stream = TypeVar("Stream")
@@ -64,12 +66,35 @@ class CaptureTask(SourceTask, ABC, Generic[Stream]):
 
     def source_state(self) -> SourceState:
         """Return where it reads, how far the server is where that is known, and why it cannot be read."""
-        facts = {"position": dict(self._where()), **self._server_state()}
-        return SourceState(facts, trouble=self._away)
+        facts = {"position": dict(self._where()), **self._metrics.progress(), **self._server_state()}
+        waiting, oldest_ms = self._held()
+        trouble = self._away or self._silence()
+        return SourceState(facts, waiting, oldest_ms, trouble, self._left_out(), moved=facts)
+
+    def _silence(self) -> str | None:
+        """Return that the server says nothing, which it does when it is asked and has nothing; None where it speaks."""
+        silent_s = self._silent_s()
+        if silent_s <= SILENT_SECONDS_MAX:
+            return None
+        return (
+            f"the server has not answered for {silent_s:.0f} s, and was asked: is its machine, or its process, stopped?"
+        )
 
     def _server_state(self) -> Mapping[str, Any]:
         """Return what the server has said of how far it is; nothing where it says none of that."""
         return {}
+
+    def _held(self) -> tuple[int, int | None]:
+        """Return how many records wait for the rest of their transaction, and when that was committed (milliseconds)."""
+        return 0, None
+
+    def _silent_s(self) -> float:
+        """Return for how long the stream was read and nothing has come, not even an answer."""
+        return 0.0
+
+    def _left_out(self) -> Sequence[str]:
+        """Return which tables are not told while others are, and why."""
+        return ()
 
     def measures(self) -> list[Measure]:
         """Return what Debezium's connector measures."""

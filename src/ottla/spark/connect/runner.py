@@ -227,6 +227,8 @@ class _Supervised:
         self._changed = asyncio.Event()
         self._began = 0.0
         self._failed = self._has_run = False
+        self._cause = ""
+        """The last line of the last failure."""
         self._delay_ms: int | None = None
         self._told: storage.State | None = None
         self._done: asyncio.Future[None] | None = None
@@ -235,12 +237,19 @@ class _Supervised:
         self._is_sink = _is_sink(runner.plugins, start)
 
     def shown_progress(self, stall_ms: int) -> dict[str, Any] | None:
-        """Return what is shown of the progress of this run, None before it has told any."""
+        """Return what is shown of the progress of this run; None before it has told any, and has begun a while ago."""
+        now_s = time.monotonic()
         if self._progress is None:
-            return None
-        silent_ms = int((time.monotonic() - self._told_at_s) * 1000)
+            began_ms = int((now_s - self._began) * 1000)
+            if self._attempt is None or not 0 < stall_ms < began_ms or self.target is not _Target.STARTED:
+                return None
+            told = decisions.Progress(trouble="its start has not come back", trouble_ms=began_ms)
+            return decisions.shown_progress(told, silent_ms=0, limit_ms=stall_ms, runs=True)
+        silent_ms = int((now_s - self._told_at_s) * 1000)
         runs = self._told is _State.RUNNING
-        return decisions.shown_progress(self._progress, silent_ms=silent_ms, limit_ms=stall_ms, runs=runs)
+        failing = self.restarts.warning((time.monotonic() - self._began) * 1000) if runs else None
+        more = () if failing is None else (f"{failing}: {self._cause}",)
+        return decisions.shown_progress(self._progress, silent_ms=silent_ms, limit_ms=stall_ms, runs=runs, more=more)
 
     def begin(self) -> None:
         """Run the task, behind the caller."""
@@ -414,7 +423,7 @@ class _Supervised:
         )
 
     def _note_failure(self, trace: str) -> None:
-        self._failed = True
+        self._failed, self._cause = True, (trace.strip().splitlines() or [""])[-1]
         self._runner.startup_failures += not self._has_run
         self._delay_ms = self.restarts.failed((time.monotonic() - self._began) * 1000)
         self._runner.restarts += self._delay_ms is not None

@@ -82,7 +82,7 @@ class BinlogReading:
         self.waiting: list[SourceRecord] = []
         self._tables, self._charsets = Tables(), {"": "utf8mb4"}
         self._transaction: OpenTransaction | None = None
-        self._file = ""
+        self._file, self._at = "", 0
         self._server, self._has_names, self._is_mariadb = 0, False, False
         self._passed: Position | None = None
         """The end of the last transaction that this connection has told, in its server's files."""
@@ -101,6 +101,16 @@ class BinlogReading:
         self._tables = Tables() if tables is None else tables
         self._prepared.restore(position.more)
         self._refused.restore(position.more)
+
+    @property
+    def refused(self) -> list[str]:
+        """The tables that are not told any more, each with why and what to do."""
+        return self._refused.told()
+
+    @property
+    def place(self) -> Mapping[str, Any]:
+        """How far the binlog was read, also within a transaction."""
+        return {"file": self._file, "position": self._at}
 
     def await_prepared(self, found: Mapping[str, Unsettled]) -> None:
         """Tell XA transactions at their commit that were prepared before the position."""
@@ -159,6 +169,7 @@ class BinlogReading:
 
     def take(self, event: BinlogEvent) -> None:
         """Take the next event; raises ConnectError, DataError."""
+        self._at = event.end
         held = None if self._transaction is None else self._transaction.held
         match event:
             case Rows() | Mapped() | RowsQuery() if held is not None:

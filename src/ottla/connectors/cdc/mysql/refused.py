@@ -14,6 +14,7 @@ __all__ = ["Refused"]
 
 log = logging.getLogger(__name__)
 REASON_LENGTH_MAX: Final = 400
+WHAT_TO_DO: Final = "Reset the connector's offsets to read the tables anew"
 
 
 class Refused:
@@ -50,9 +51,8 @@ class Refused:
 
     def _say(self, table: str, why: str) -> None:
         log.error(
-            "Table %s is refused, and none of its changes is told from there on, while other tables go on: %s. Reset the "
-            "connector's offsets to read the tables anew",
-            *(table, why),
+            "Table %s is refused, and none of its changes is told from there on, while other tables go on: %s. %s",
+            *(table, why, WHAT_TO_DO),
         )
 
     def dropped(self, table: TableId) -> None:
@@ -65,6 +65,13 @@ class Refused:
         if (why := self._all.pop(str(table), None)) is not None:
             self._all[str(new)] = why
             self._note()
+
+    def told(self) -> list[str]:
+        """Return each with why, and what to do."""
+        return [
+            f"table {table} is refused, and none of its changes is told: {why}. {WHAT_TO_DO}"
+            for table, why in self._all.items()
+        ]
 
     def kept(self) -> dict[str, Any]:
         """Return them as a part of a source offset; nothing where there are none."""
