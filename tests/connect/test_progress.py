@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ottla.admin import Worker
+from ottla.base import Offset, TopicPartition
 from ottla.cli.doctor.connect import judged_connectors, worker_checks
 from ottla.cli.doctor.findings import Status
+from ottla.client import Isolation
 from ottla.connect import discover
 from ottla.connect.decisions import Progress, progress_metrics, shown_progress, stalled
-from ottla.connect.tasks.progress import POSITIONS_MAX, TaskProgress
+from ottla.connect.tasks.progress import POSITIONS_MAX, WARNINGS_MAX, TaskProgress
 from ottla.spark import ThreadJobs
 from ottla.spark.connect.installed import INSTALLED
+from ottla.spark.connect.query_progress import QueryProgress
+from ottla.spark.connect.task_restarts import RestartPolicy, TaskRestarts
 from tests.connect.test_metrics import page
 from tests.connect.whole import WholeWorker, running_connect
 from tests.server import running_server
@@ -139,6 +144,83 @@ def test_only_a_running_task_stands_still_and_a_limit_of_0_is_never() -> None:
     assert shown_progress(told, silent_ms=0, limit_ms=1, runs=True)["stalled"]
 
 
+def test_a_snapshot_that_reads_on_slowly_is_no_alarm_and_one_that_does_not_is() -> None:
+    progress, clock = watched()
+    for rows in range(100):
+        clock.now += 9
+        told = progress.told(1, mark=("snapshot", rows))
+        assert stalled(told, silent_ms=0, limit_ms=10_000) is None
+    clock.now += 11
+    assert stalled(progress.told(1, mark=("snapshot", 99)), silent_ms=0, limit_ms=10_000)
+
+
+def test_a_trouble_that_is_told_each_time_counts_from_the_first_and_ends_with_the_next_success() -> None:
+    progress, clock = watched()
+    for _ in range(5):
+        progress.is_so("source", "away")
+        clock.now += 3
+    assert stalled(progress.told(0), silent_ms=0, limit_ms=10_000) == "it has tried in vain for 15 s: source: away"
+    progress.is_so("source", None)
+    progress.is_so("source", "away")
+    assert stalled(progress.told(0), silent_ms=0, limit_ms=10_000) is None
+
+
+def test_what_is_left_out_is_a_warning_and_no_standstill() -> None:
+    progress, _ = watched()
+    told = progress.told(0, warnings=["table a.b is refused", *["w" * 5_000] * WARNINGS_MAX])
+    shown = shown_progress(told, silent_ms=0, limit_ms=1, runs=True, more=["it has failed 3 times in a row"])
+    assert shown["stalled"] is None and shown["warnings"][0] == "table a.b is refused"
+    assert (len(told.warnings), len(shown["warnings"])) == (WARNINGS_MAX, WARNINGS_MAX + 1)
+    assert len(told.warnings[1]) == 1_000
+    assert progress_metrics(shown, now_ms=0)["warnings"] == WARNINGS_MAX + 1
+    status = {"name": "x", "connector": {"state": "RUNNING"}, "tasks": [], "progress": [{"task": 0, **shown}]}
+    found = judged_connectors("http://a:1", [status])
+    assert found[0].status is Status.WARN and found[0].said == "task 0 of x: table a.b is refused"
+
+
+def test_the_doctor_does_not_call_tasks_well_that_other_workers_tell_of_until_those_are_named() -> None:
+    running = {"state": "RUNNING", "worker_id": "b:2", "id": 0}
+    here: dict[str, Any] = {"name": "x", "connector": running, "tasks": [running]}
+    [finding] = judged_connectors("http://a:1", [here])
+    assert finding.status is Status.WARN and "1 task of which" in finding.said and "b:2" in finding.said
+    shown = shown_progress(Progress(), silent_ms=0, limit_ms=1, runs=True)
+    [finding] = judged_connectors("http://a:1,http://b:2", [here, {**here, "progress": [{"task": 0, **shown}]}])
+    assert finding.status is Status.OK and finding.said.startswith("1 connector")
+
+
+def test_a_task_that_fails_again_and_again_says_so_also_while_it_runs() -> None:
+    restarts = TaskRestarts(RestartPolicy())
+    restarts.failed(100)
+    assert restarts.warning(100) is None  # once is no habit
+    restarts.failed(100)
+    assert restarts.warning(1_000) == "it has failed 2 times in a row, and was started again 1 s ago"
+    assert restarts.warning(60_001) is None
+
+
+def test_a_query_between_two_batches_is_well_and_one_whose_batch_does_not_go_on_is_not() -> None:
+    clock = Hours()
+    progress = QueryProgress(clock)
+    place = TopicPartition("t", 0)
+    ends: Any = SimpleNamespace(list_offsets=lambda *_, **__: {place: SimpleNamespace(offset=Offset(8))})
+    positions = {place: Offset(6)}
+    progress.look(ends, positions, Isolation.READ_COMMITTED)
+
+    def said(*, is_active: bool, mark: int = 0) -> str | None:
+        told = progress.told(positions, positions, is_active=is_active, mark=mark)
+        assert told.waiting == 2
+        return stalled(told, silent_ms=0, limit_ms=10_000)
+
+    for clock.now in range(0, 1_000, 20):  # two records wait for a file to be full
+        assert said(is_active=False) is None
+    for clock.now in range(1_000, 2_000, 9):  # a large batch goes on, task by task
+        assert said(is_active=True, mark=int(clock.now)) is None
+    last = int(clock.now)
+    clock.now += 11
+    assert said(is_active=True, mark=last) == "2 records wait, and none has moved for 11 s"
+    progress.records = 2
+    assert said(is_active=True, mark=last) is None
+
+
 def test_positions_of_a_source_are_the_last_ones_and_bounded() -> None:
     progress, _ = watched()
     for number in range(3 * POSITIONS_MAX):
@@ -150,7 +232,9 @@ def test_positions_of_a_source_are_the_last_ones_and_bounded() -> None:
 
 
 def test_progress_survives_the_control_channel() -> None:
-    told = Progress(3, 5, 1, 2, 4, "put: no", 6, [{"partition": {}, "offset": {"n": 1}}], {"lsn": 9})
+    told = Progress(
+        3, 5, 1, 2, 4, "put: no", 6, [{"partition": {}, "offset": {"n": 1}}], {"lsn": 9}, ["a.b is refused"]
+    )
     assert Progress.of_message(told.to_message()) == told
 
 
@@ -237,7 +321,7 @@ def words_of(worker: WholeWorker, name: str) -> str | None:
 def test_the_doctor_names_each_task_that_stands_still_and_no_other(worker: WholeWorker) -> None:
     for name in ("full", "deaf", "away"):
         until(lambda name=name: words_of(worker, name), lambda name=name: told(worker, name))
-    found = worker_checks(Worker(worker.url))
+    found = worker_checks([Worker(worker.url)])
     assert {each.status for each in found} == {Status.WARN}
     assert sorted(each.said.split()[3] for each in found) == ["away", "deaf", "full"]
 
@@ -246,7 +330,7 @@ def test_the_doctor_says_failed_connectors_and_a_worker_that_is_not_there() -> N
     state = {"state": "FAILED", "worker_id": "a:1"}
     [finding] = judged_connectors("http://a:1", [{"name": "x", "connector": state, "tasks": []}])
     assert finding.status is Status.FAIL
-    [finding] = worker_checks(Worker("http://127.0.0.1:1"))
+    [finding] = worker_checks([Worker("http://127.0.0.1:1")])
     assert "does not answer" in finding.said
 
 

@@ -38,6 +38,7 @@ class Port:
         self.states: list[storage.State] = []
         self.trace = ""
         self.metrics: dict[str, float] = {}
+        self.told = Progress()
         self.topics: set[str] = set()
         self._target = target
         self._changed = threading.Condition()

@@ -55,8 +55,8 @@ def options() -> Options:
     parser.add_argument(
         "--connect",
         default=os.environ.get("OTTLA_CONNECT_URL"),
-        metavar="URL",
-        help="a Connect worker whose connectors to examine, too ($OTTLA_CONNECT_URL)",
+        metavar="URL[,URL…]",
+        help="Connect workers whose connectors to examine, too: each tells of its own tasks ($OTTLA_CONNECT_URL)",
     )
     output_option(parser)
     watch_option(parser)
@@ -91,5 +91,8 @@ def examine(args: Namespace) -> list[Finding]:
     if args.registry:
         findings += instance_checks(Worker(args.registry, properties_file(args.command_config), what="schema registry"))
     if args.connect:
-        findings += worker_checks(Worker(args.connect, properties_file(args.command_config)))
+        properties = properties_file(args.command_config)
+        findings += worker_checks(
+            [Worker(each.strip(), properties) for each in args.connect.split(",") if each.strip()]
+        )
     return [*findings, *host_checks(args.bootstrap_server)]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["QueryProgress", "spark_tasks_done"]
+__all__ = ["QueryProgress", "query_mark"]
 
 TELL_SECONDS = 1.0
 LOOK_SECONDS = 10.0
@@ -70,9 +70,13 @@ class QueryProgress:
         positions: Mapping[TopicPartition, Offset],
         committed: Mapping[TopicPartition, Offset],
         *,
+        is_active: bool,
         mark: object,
     ) -> Progress:
-        """Return what is to be told now; `mark` changes as a batch goes on."""
+        """Return what is to be told now; `mark` changes as a batch goes on.
+
+        Between two batches records may wait as they should: for the next interval, or until a file is full.
+        """
         self._tell_at = self._now() + TELL_SECONDS
         self._progress.is_so("put", self.trouble)
         if (records := self.records) > self._told:
@@ -80,14 +84,16 @@ class QueryProgress:
             self._told = records
         return self._progress.told(
             waiting_records(positions, self._ends),
-            mark=(sum(positions.values()), mark),
+            mark=(sum(positions.values()), mark if is_active else self._now()),
             position=sink_positions(committed),
         )
 
 
-def spark_tasks_done(spark: SparkSession, query: StreamingQuery) -> int:
-    """Return how many tasks of the query's jobs have ended, as far as Spark remembers: it changes as a batch goes on."""
+def query_mark(spark: SparkSession, query: StreamingQuery) -> tuple[bool, int]:
+    """Return whether a batch is under way, and how many tasks of its jobs have ended: that changes as it goes on."""
+    if not query.status["isTriggerActive"]:
+        return False, 0
     tracker = spark.sparkContext.statusTracker()
     jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(str(query.runId))]
     stages = [tracker.getStageInfo(each) for job in jobs if job is not None for each in job.stageIds]
-    return sum(each.numCompletedTasks for each in stages if each is not None)
+    return True, sum(each.numCompletedTasks for each in stages if each is not None)

@@ -45,7 +45,7 @@ from ottla.connect import (
 from ottla.connect.tasks import Lags, SampleWindow, TaskPort, TaskSpec
 from ottla.spark.checkpoint_files import LocalFiles
 from ottla.spark.connect.override_placeholders import refuse_placeholders
-from ottla.spark.connect.query_progress import QueryProgress, spark_tasks_done
+from ottla.spark.connect.query_progress import QueryProgress, query_mark
 from ottla.spark.private_api.arrow_types import spark_schema
 from ottla.spark.private_api.checkpoints import QueryCheckpoint
 from ottla.spark.source.options import Subscription
@@ -225,8 +225,9 @@ class _Run:
                 self._progress.look(client, self._positions, isolation)
             finally:
                 self._writing.release()
-        mark = spark_tasks_done(self._spark, query)
-        self._port.progress(self._progress.told(self._positions.copy(), self._committed.copy(), mark=mark))
+        is_active, mark = query_mark(self._spark, query)
+        told = self._progress.told(self._positions.copy(), self._committed.copy(), is_active=is_active, mark=mark)
+        self._port.progress(told)
 
     def _runs(self, query: StreamingQuery) -> bool:
         return self._error is None and query.isActive
