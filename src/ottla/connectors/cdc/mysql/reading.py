@@ -68,7 +68,7 @@ class BinlogReading:
         self._filter = GtidFilter(settings)
         self.signals: Signalling | None = None
         """What signals have asked for."""
-        self._prepared, self._refused = Prepared(), Refused()
+        self._prepared, self.refused = Prepared(), Refused()
         self._replay: Replay | None = None
         self._settings, self._events, self._history, self._metrics = settings, events, history, metrics
         self._opened = opened
@@ -100,12 +100,7 @@ class BinlogReading:
         self.position, self._charsets = position, dict(charsets)
         self._tables = Tables() if tables is None else tables
         self._prepared.restore(position.more)
-        self._refused.restore(position.more)
-
-    @property
-    def refused(self) -> list[str]:
-        """The tables that are not told any more, each with why and what to do."""
-        return self._refused.told()
+        self.refused.restore(position.more)
 
     @property
     def place(self) -> Mapping[str, Any]:
@@ -121,7 +116,7 @@ class BinlogReading:
     def keep(self) -> None:
         """Have what signals have asked for, and what is prepared, stand in the offsets from now on."""
         signals = {} if self.signals is None else self.signals.kept()
-        kept = {**signals, **self._prepared.kept(), **self._refused.kept()}
+        kept = {**signals, **self._prepared.kept(), **self.refused.kept()}
         if kept != self.position.more:
             self.position = self.position.keeping(kept)
 
@@ -139,7 +134,7 @@ class BinlogReading:
         self._file, self._is_first, self._passed = self.position.file, True, None
         self._mapped = {}
         self._prepared.restore(self.position.more)
-        self._refused.restore(self.position.more)
+        self.refused.restore(self.position.more)
         if self.signals is not None:
             self.signals.incremental.lost()
 
@@ -437,7 +432,7 @@ class BinlogReading:
         if mapped is None:
             raise ConnectError(f"The binlog has rows at {self._file}:{event.begin} of a table that it has not told of")
         name = TableId(mapped.table_map.database, mapped.table_map.table)
-        if transaction.is_foreign or name in self._refused:
+        if transaction.is_foreign or name in self.refused:
             self._metrics.filtered()
             return
         try:
@@ -456,7 +451,7 @@ class BinlogReading:
     def _refuse(self, name: TableId, why: str) -> None:
         """Tell a table no more, of which a change is not known; or pass over the change, where that is asked for."""
         if self._failure == "fail":
-            self._refused.add(name, why)
+            self.refused.add(name, why)
             self.keep()
         elif self._failure == "warn":
             log.warning("A change of %s is not told: %s", name, why)
@@ -606,9 +601,9 @@ class BinlogReading:
         self._note_charset(text, effect)
         for change in effect.changes:
             if change.kind == "DROP":
-                self._refused.dropped(change.id)
+                self.refused.dropped(change.id)
             elif change.previous is not None:
-                self._refused.renamed(change.previous, change.id)
+                self.refused.renamed(change.previous, change.id)
         self.keep()
         self._formats.clear()
         if self.signals is not None:
@@ -645,7 +640,7 @@ class BinlogReading:
         """A statement in the place of rows: what it has changed is not told."""
         named = words_of(text)
         for each in self._tables:
-            if each.table in named and self._selection.has_table(each) and each not in self._refused:
+            if each.table in named and self._selection.has_table(each) and each not in self.refused:
                 self._refuse(
                     each,
                     f"the binlog has a statement at {self._file}:{event.begin} in the place of rows, of a session with "

@@ -273,7 +273,7 @@ class BinlogSourceTask(CaptureTask[BinlogStream]):
         return len(self._changes.waiting), None
 
     def _left_out(self) -> Sequence[str]:
-        return self._changes.refused
+        return self._changes.refused.told()
 
     # -- the stream
 
