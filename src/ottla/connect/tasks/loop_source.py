@@ -93,6 +93,9 @@ class _Context:
 class SourceLoop:
     """One source task; `run` once."""
 
+    _held_since_ms: int | None = None
+    _measures_failed = _state_failed = False
+
     def __init__(self, spec: TaskSpec, port: TaskPort, plugins: Plugins, reach: Reach = TCP) -> None:
         self._spec, self._port = spec, port
         self._settings, self._errors = source_settings(spec), error_settings(spec.connector_config)
@@ -102,8 +105,6 @@ class SourceLoop:
         self._metrics = TaskMetrics(port.report, window)
         self._metrics.more = self._own_metrics
         self._progress = TaskProgress()
-        self._held_since_ms: int | None = None
-        self._measures_failed = self._state_failed = False
         self._handler = ErrorHandler(self._errors, spec.task, port, self._metrics, reach.now)
         self._pipeline = SourcePipeline(self._equipment, self._handler)
         self._hears_records = type(self._task).commit_record is not SourceTask.commit_record

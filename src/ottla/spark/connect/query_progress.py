@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base import KafkaError, Offset, TopicPartition
 from ottla.client import LATEST, BlockingClient, Isolation
-from ottla.connect.decisions import Progress
+from ottla.connect import decisions
 from ottla.connect.tasks.progress import TaskProgress, sink_positions, waiting_records
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class QueryProgress:
         *,
         is_active: bool,
         mark: object,
-    ) -> Progress:
+    ) -> decisions.Progress:
         """Return what is to be told now; `mark` changes as a batch goes on.
 
         Between two batches records may wait as they should: for the next interval, or until a file is full.
