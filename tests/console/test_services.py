@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from ottla.connect.decisions import Progress, shown_progress
+from ottla.connect.storage import TaskId
 from ottla.console.api.connect import root_cause
 from tests.connect.rest.worker import FILE, Worker, running_worker
 from tests.console.running import RunningConsole, running_console
@@ -130,6 +132,25 @@ def test_a_connector_that_fails_says_why_in_a_sentence(console: RunningConsole) 
     assert "the door is shut" in state["cause"] and "Traceback" in state["trace"]
     plan = console.post("/plans", {"action": "restart-connector", "arguments": {"cluster": "files", "name": "shut"}})
     assert plan.body["diff"] == [{"path": "connector shut/connector", "before": "FAILED", "after": "RESTARTING"}]
+
+
+def test_a_connector_that_stands_still_says_since_when_and_what_it_leaves_out(
+    console: RunningConsole, worker: Worker
+) -> None:
+    console.run("configure-connector", cluster="files", name="still", config=SOURCE)
+    row = next(each for each in console.get("/connect")["items"][0]["connectors"] if each["name"] == "still")
+    assert (row["still"], row["cause"]) == (0, None)
+    position = [{"partition": {}, "offset": {"n": 2**53 + 1}}]
+    told = Progress(waiting=3, still_ms=60_000, position=position, warnings=["a.b is refused"])
+    task = TaskId("still", 0)
+    worker.runner.told[task] = shown_progress(told, silent_ms=0, limit_ms=1_000, runs=True)
+    row = next(each for each in console.get("/connect")["items"][0]["connectors"] if each["name"] == "still")
+    assert (row["state"], row["still"], row["cause"]) == ("RUNNING", 1, "3 records wait, and none has moved for 60 s")
+    [found] = connector(console, "still").body["progress"]
+    assert (found["task"], found["stalled"], found["warnings"]) == (0, row["cause"], ["a.b is refused"])
+    assert found["position"] == ['{"n": 9007199254740993}']
+    del worker.runner.told[task]
+    assert connector(console, "still").body["progress"] == []
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.base import Millis, TopicPartition
 from ottla.client import BlockingClient
 from ottla.connect import Plugins, discover, storage
+from ottla.connect.decisions import Progress
 from ottla.connect.tasks.interface import TaskSpec, WorkerClients
 from ottla.connectors import CONNECTORS
 from ottla.spark.connect.query_sinks import run_query_sink
@@ -37,6 +38,7 @@ class Port:
         self.states: list[storage.State] = []
         self.trace = ""
         self.metrics: dict[str, float] = {}
+        self.told = Progress()
         self.topics: set[str] = set()
         self._target = target
         self._changed = threading.Condition()
@@ -61,6 +63,9 @@ class Port:
 
     def used(self, topic: str) -> None:
         self.topics.add(topic)
+
+    def progress(self, told: Progress) -> None:
+        self.told = told
 
     def report(self, metrics: Mapping[str, float]) -> None:
         self.metrics = dict(metrics)

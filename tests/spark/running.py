@@ -13,6 +13,7 @@ from typing import Any
 from ottla.base import Offset, TopicPartition
 from ottla.client import LATEST, BlockingClient, FetchPosition, Isolation
 from ottla.connect import Plugins, discover
+from ottla.connect.decisions import Progress
 from ottla.connect.storage import State, TargetState, TaskId
 from ottla.connect.tasks.interface import TaskSpec, WorkerClients
 from ottla.connect.tasks.run import run_task
@@ -78,6 +79,9 @@ class Port:
 
     def used(self, topic: str) -> None:
         self.topics.add(topic)
+
+    def progress(self, told: Progress) -> None:
+        self.told = told
 
     def report(self, metrics: Mapping[str, float]) -> None:
         self.metrics = dict(metrics)

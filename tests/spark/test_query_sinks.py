@@ -164,6 +164,10 @@ def test_flush_size_is_how_many_records_a_file_has_and_a_pause_is_a_pause(
     }
     with query_task(spark, broker, config) as port:
         until(port, lambda: port.records == 6)
+        until(port, lambda: port.told.records == 6 and port.told.waiting == 2)  # for a file that is full
+        place = {"kafka_topic": topic, "kafka_partition": 0}
+        until(port, lambda: list(port.told.position) == [{"partition": place, "offset": {"kafka_offset": 6}}])
+        assert port.told.trouble is None
         port.aim(storage.TargetState.PAUSED)
         until(port, lambda: port.states[-1] is storage.State.PAUSED)
         produce(client, topic, texts([{"n": 8}]))

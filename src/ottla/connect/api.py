@@ -18,7 +18,7 @@ The connector is found by an entry point of the group `ottla.connect`, or in a f
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ottla.base import TopicPartition
@@ -45,6 +45,7 @@ __all__ = [
     "SinkTask",
     "SinkTaskContext",
     "SourceConnector",
+    "SourceState",
     "SourceTask",
     "SourceTaskContext",
     "TransactionContext",
@@ -296,6 +297,24 @@ class Measure:
     """How their names begin where the rules that people use write others than domain and type give."""
 
 
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """What a source task knows of its source, for whoever asks whether it moves."""
+
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What is shown, in the source's own words: `{"lsn": …, "server_lsn": …, "behind_bytes": …}`. JSON has to hold it."""
+    waiting: int = 0
+    """Records that the source is known to have and the task has not returned; 0 where it cannot know."""
+    oldest_ms: int | None = None
+    """When the oldest of them was made, in milliseconds since 1970; None where it is not known."""
+    trouble: str | None = None
+    """Why the source, or a part of it, cannot be read now, where the task tries again by itself; None where it can."""
+    warnings: Sequence[str] = ()
+    """What is not told while all else is, and stays so until somebody does something: a table that is refused, and why."""
+    moved: object = None
+    """Whatever changes as the task reads on, also without returning records: a place in a log, rows of a snapshot."""
+
+
 class SourceTask:
     """A share of a source connector's work. `context` is set before `start`."""
 
@@ -327,6 +346,10 @@ class SourceTask:
     def measures(self) -> Sequence[Measure]:
         """Return what the task measures itself; asked about once a second, and shown by the worker (KIP-877)."""
         return ()
+
+    def source_state(self) -> SourceState:
+        """Return what the task knows of its source; asked about once a second between two polls, and quick."""
+        return SourceState()
 
     def stop(self) -> None:
         """End; may be called while `poll` waits."""

@@ -208,6 +208,10 @@ class TaskRunner(Protocol):
         """Make tasks pause or go on."""
         ...
 
+    def progress(self) -> Mapping[TaskId, Mapping[str, Any]]:
+        """Return what is shown of the progress of each task that has told of it; see `decisions.shown_progress`."""
+        ...
+
 
 class SinkGroups(Protocol):
     """The consumer groups of sinks, whose committed offsets are the sinks' offsets."""

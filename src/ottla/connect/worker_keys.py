@@ -220,10 +220,11 @@ OWN_KEYS: tuple[Row, ...] = (
     ("task.restart.max", _INT, 10, _LOW, _NOT_NEGATIVE),
     ("task.restart.backoff.ms", _LONG, 1000, _LOW, _NOT_NEGATIVE),
     ("task.restart.backoff.max.ms", _LONG, 60000, _LOW, _NOT_NEGATIVE),
+    ("ottla.task.stall.ms", _LONG, 300000, _LOW, _NOT_NEGATIVE),
 )
 """Keys that are not in Kafka's tables: of its override policy and of the JVM's logins, and Ottla's own for metrics, secrets
-of executors, other workers, slots of tasks and restarts of failed ones. Everything that begins with `spark.`
-is a key, too."""
+of executors, other workers, slots of tasks, restarts of failed ones and warnings of those that stand still. What begins with
+`spark.` is a key, too."""
 
 DISTRIBUTED_ONLY = frozenset(row[0] for row in (*_GROUP, *_SASL, *_TOPICS))
 

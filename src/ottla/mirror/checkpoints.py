@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from ottla.admin import consumer_groups, group_state
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import BlockingClient
-from ottla.connect import ConfigValue, Measure, SourceConnector, SourceRecord, SourceTask
+from ottla.connect import ConfigValue, Measure, SourceConnector, SourceRecord, SourceState, SourceTask
 from ottla.connect.data import BYTES
 from ottla.mirror.clusters import CompactedTopic, administered, connected, make_compacted_topic
 from ottla.mirror.filters import TopicFilter
@@ -22,7 +22,7 @@ from ottla.mirror.offsets import same_offsets
 from ottla.mirror.own_classes import admin_class, group_filter, policy_of, topic_filter
 from ottla.mirror.policies import ReplicationPolicy
 from ottla.mirror.records import Checkpoint, OffsetSync, RecordError
-from ottla.mirror.rounds import Round, Rounds
+from ottla.mirror.rounds import POLL_SECONDS_MAX, Round, Rounds
 from ottla.mirror.settings import CHECKPOINT_DEF, PACKAGE, checked
 from ottla.mirror.topics import is_mirrored
 
@@ -73,6 +73,8 @@ class MirrorCheckpointTask(SourceTask):
         self._opened = ExitStack()
         self._known: dict[str, dict[TopicPartition, Checkpoint]] = {}
         self._is_begun = False
+        self._due_at_s = 0.0
+        self._away: str | None = None
 
     def start(self, props: Mapping[str, str]) -> None:
         """Take the settings; what was told and synced before is read by the first poll."""
@@ -102,7 +104,7 @@ class MirrorCheckpointTask(SourceTask):
 
     def poll(self) -> list[SourceRecord] | None:
         """Wait for the interval, and return the checkpoints that are due; None where none are."""
-        if self._is_begun and self._stopping.wait(self._interval_s):
+        if self._is_begun and not self._is_due():
             return None
         with self._turn:
             if self._stopping.is_set():
@@ -118,9 +120,23 @@ class MirrorCheckpointTask(SourceTask):
                     self._sync()
             except (KafkaError, OSError) as error:
                 log.warning("groups of %s cannot be translated now, and are later: %s", self._alias, error)
+                self._away = f"groups of {self._alias} cannot be translated: {error}"
                 self._stopping.wait(1.0)
                 return None
+            self._away = None
         return [self._record(each) for each in found] or None
+
+    def _is_due(self) -> bool:
+        """Whether the interval is over, after a little while."""
+        left_s = self._due_at_s - time.monotonic()
+        if left_s > 0 and (self._stopping.wait(min(left_s, POLL_SECONDS_MAX)) or left_s > POLL_SECONDS_MAX):
+            return False
+        self._due_at_s = time.monotonic() + self._interval_s
+        return True
+
+    def source_state(self) -> SourceState:
+        """Return why groups cannot be translated now."""
+        return SourceState({"groups": len(self._groups)}, trouble=self._away)
 
     def _begin(self) -> None:
         """Read what was told before, and the syncs as far as they go."""
@@ -143,7 +159,7 @@ class MirrorCheckpointTask(SourceTask):
         self._known = known
         self._read_syncs()
         self._store.read_to_end()
-        self._is_begun = True
+        self._is_begun, self._due_at_s = True, time.monotonic() + self._interval_s
 
     def _read_syncs(self) -> None:
         for key, value in self._reader.read():

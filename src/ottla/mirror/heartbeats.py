@@ -13,6 +13,7 @@ from ottla.mirror.clusters import administered, make_compacted_topic
 from ottla.mirror.offsets import same_offsets
 from ottla.mirror.own_classes import admin_class, policy_of
 from ottla.mirror.records import Heartbeat
+from ottla.mirror.rounds import POLL_SECONDS_MAX
 from ottla.mirror.settings import HEARTBEAT_DEF, PACKAGE, checked
 
 __all__ = ["MirrorHeartbeatConnector", "MirrorHeartbeatTask"]
@@ -34,11 +35,14 @@ class MirrorHeartbeatTask(SourceTask):
         self._flow = settings["source.cluster.alias"], settings["target.cluster.alias"]
         self._topic = policy_of(props).heartbeats_topic()
         self._interval_s = settings["emit.heartbeats.interval.seconds"]
+        self._due_at_s = time.monotonic() + self._interval_s
 
     def poll(self) -> list[SourceRecord] | None:
         """Wait for the interval, and return a heartbeat."""
-        if self._stopping.wait(self._interval_s):
+        left_s = self._due_at_s - time.monotonic()
+        if left_s > 0 and (self._stopping.wait(min(left_s, POLL_SECONDS_MAX)) or left_s > POLL_SECONDS_MAX):
             return None
+        self._due_at_s = time.monotonic() + self._interval_s
         source, target = self._flow
         now_ms = time.time_ns() // 1_000_000
         beat = Heartbeat(source, target, now_ms)

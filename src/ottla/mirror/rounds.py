@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from ottla.background import count_failure, supervise_thread
 from ottla.base import OttlaError
 
-__all__ = ["Round", "Rounds"]
+__all__ = ["POLL_SECONDS_MAX", "Round", "Rounds"]
 
 log = logging.getLogger(__name__)
+POLL_SECONDS_MAX = 5.0
+"""How long a poll waits of a task that tells at intervals: who is in one call for long does not seem to live."""
 
 
 @dataclass(frozen=True, slots=True)

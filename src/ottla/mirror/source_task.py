@@ -17,7 +17,7 @@ from ottla.base import ZERO_UUID, ErrorCode, KafkaError, Millis, Offset, OttlaEr
 from ottla.client import EARLIEST, LATEST, Appended, BlockingClient, Fetched, FetchPosition, Isolation, Pending
 from ottla.client.arrow.batches import Placed, Rows, TopicRows, encode_placed
 from ottla.client.arrow.gathering import Gatherer
-from ottla.connect import ConnectError, Header, Measure, SourceBatch, SourceRecord, SourceTask
+from ottla.connect import ConnectError, Header, Measure, SourceBatch, SourceRecord, SourceState, SourceTask
 from ottla.connect.data import OPTIONAL_BYTES
 from ottla.mirror.clusters import connected
 from ottla.mirror.metrics import SourceMetrics
@@ -90,6 +90,11 @@ class MirrorSourceTask(SourceTask):
         """Partitions that nothing was read of yet: where they begin is not known."""
         self._absent: set[TopicPartition] = set()
         """Partitions that have no leader, and are not asked for."""
+        self._ends: dict[TopicPartition, Offset] = {}
+        """Behind the last records that may be read, as the latest answers had them."""
+        self._away: str | None = None
+        self._troubles: dict[TopicPartition, str] = {}
+        """Why partitions cannot be read now."""
         self._look_after = 0.0
         self._due: list[OffsetSync] = []
         """Syncs that are to be told."""
@@ -156,6 +161,8 @@ class MirrorSourceTask(SourceTask):
         self._positions |= {place: each.offset for place, each in found.items()}
         self._ids |= {place: topics[place.topic].topic_id for place in places}
         self._new -= found.keys()
+        for place in found:
+            self._troubles.pop(place, None)
 
     # -- polling
 
@@ -167,10 +174,12 @@ class MirrorSourceTask(SourceTask):
             self._tell()
             try:
                 found = self._fetched()
+                self._away = None
                 self._metrics.polled(found)
                 return found or None
             except (KafkaError, OSError) as error:
                 log.warning("%s cannot be read now, and is asked again: %s", self._alias, error)
+                self._away = f"{self._alias} cannot be read: {error}"
         self._stopping.wait(RETRY_SECONDS)
         return None
 
@@ -216,8 +225,11 @@ class MirrorSourceTask(SourceTask):
         places = {*self._positions, *self._new}
         topics = self._reading.metadata(sorted({each.topic for each in places}))
         absent = {each for each in places if topics.leader_of(each) is None}
+        for each in self._absent - absent:
+            self._troubles.pop(each, None)
         for each in sorted(absent - self._absent):
             log.warning("%s has no leader on %s now; the others are read on", each, self._alias)
+            self._troubles[each] = f"{each} has no leader on {self._alias}"
         self._absent, self._look_after = absent, time.monotonic() + LOOK_SECONDS
         new = sorted(self._new - absent)
         if not new:
@@ -234,6 +246,7 @@ class MirrorSourceTask(SourceTask):
             self._go_to_reset(new)
         except (KafkaError, OSError) as error:
             log.warning("topic %s of %s cannot be begun now, and is later: %s", new[0].topic, self._alias, error)
+            self._troubles |= {each: f"{each} of {self._alias} cannot be begun: {error}" for each in new}
 
     def _answered(self, answer: Fetched) -> list[SourceRecord | SourceBatch] | None:
         """Return what a partition's answer has; None where it cannot be read now, and is asked for again from there."""
@@ -247,11 +260,26 @@ class MirrorSourceTask(SourceTask):
                 self._go_to_reset([place])
                 log.warning("%s has no offset %d; going on from %d", place, answer.offset, self._positions[place])
                 return []
-            return list(self._taken(answer.check()))
+            taken = list(self._taken(answer.check()))
+            committed = self._isolation is Isolation.READ_COMMITTED
+            self._ends[place] = answer.last_stable_offset if committed else answer.high_watermark
+            self._troubles.pop(place, None)
+            return taken
         except (KafkaError, OSError) as error:  # of this partition; what others have brought is returned
             self._positions[place] = before  # what was made of its beginning is not returned either
             log.warning("%s cannot be read now: %s", place, error)
+            self._troubles[place] = f"{place} of {self._alias} cannot be read: {error}"
             return None
+
+    def source_state(self) -> SourceState:
+        """Return how many records the source has beyond those that were read, and what of it cannot be read."""
+        positions = self._positions
+        behind = sum(max(self._ends[each] - at, 0) for each, at in positions.items() if each in self._ends)
+        facts = {"partitions": len(positions) + len(self._new), "behind_records": behind, "not_begun": len(self._new)}
+        trouble = self._away or next(iter(self._troubles.values()), None)
+        if trouble is not None and len(self._troubles) > 1:
+            trouble += f" ({len(self._troubles)} partitions in all)"
+        return SourceState(facts, waiting=behind, trouble=trouble, moved=sum(positions.values()))
 
     def _is_made_again(self, answer: Fetched) -> bool:
         """Whether a topic is another one than the position is of: its offsets mean other records there."""

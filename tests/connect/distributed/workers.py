@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -65,6 +65,9 @@ class FakeRunner:
     async def stop(self, tasks: Collection[TaskId]) -> None:
         for task in tasks:
             self.tasks.pop(task, None)
+
+    def progress(self) -> Mapping[TaskId, Mapping[str, Any]]:
+        return {}
 
     async def pause_or_resume(self, tasks: Collection[TaskId], target: TargetState) -> None:
         for task in [each for each in tasks if each in self.tasks]:

@@ -119,6 +119,8 @@ class Running:
 
     tell: Callable[[Status], None]
     tasks: dict[TaskId, TaskStart] = field(default_factory=dict)
+    told: dict[TaskId, Mapping[str, Any]] = field(default_factory=dict)
+    """What is shown of tasks' progress."""
 
     def say(self, task: TaskId, state: State, trace: str | None = None) -> None:
         self.tell(Status(task, state, "WORKER", 0, trace, "4.3.0"))
@@ -132,6 +134,9 @@ class Running:
         for task in tasks:
             if self.tasks.pop(task, None) is not None:
                 self.say(task, State.UNASSIGNED)
+
+    def progress(self) -> Mapping[TaskId, Mapping[str, Any]]:
+        return self.told
 
     async def pause_or_resume(self, tasks: Collection[TaskId], target: TargetState) -> None:
         for task in tasks:

@@ -197,6 +197,8 @@ def test_what_a_session_does_not_send_is_refused_by_table_and_the_others_go_on(
         database,
     )
     assert told_until(task, ("c", 1), store) == [("c", 1)]
+    [warning] = task.source_state().warnings
+    assert warning.startswith(f"table {database}.t is refused") and "Reset the connector's offsets" in warning
     task.stop()
     assert f"Table {database}.t is refused" in caplog.text
     caplog.clear()
@@ -204,6 +206,7 @@ def test_what_a_session_does_not_send_is_refused_by_table_and_the_others_go_on(
         task = begun(server, tmp_path / "h", store, **settings_of(database))
         run_sql(server, "insert into t values (7, 7, 'y'); insert into other values (2)", database)
         assert told_until(task, ("c", 2), store) == [("c", 2)]
+        assert task.source_state().warnings == [warning]
         task.stop()
     assert f"Table {database}.t is refused" in caplog.text
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -343,3 +345,28 @@ def test_tables_that_are_parts_of_captured_ones_are_named(
     )
     begun(server, database, None, **{"topic.prefix": f"parts_{database}"}).stop()
     assert "Table public.w and its part public.p are both captured" in caplog.text
+
+
+def test_a_server_that_answers_nothing_is_told_of_and_one_with_nothing_to_tell_is_well(
+    server: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that sends is stopped, as by a machine that hangs: its connection stays, and nothing comes."""
+    monkeypatch.setattr(capture_task, "SILENT_SECONDS_MAX", 1.0)
+    run_sql(server, database, "create table t (id int primary key)")
+    settings = {"topic.prefix": f"mute_{database}", "snapshot.mode": "no_data", "status.update.interval.ms": "50"}
+    task = begun(server, database, None, **settings)
+    run_sql(server, database, "insert into t values (1)")
+    assert len(read_until_quiet(task, None, 0.2)) == 1
+    with connected(server, database) as own:
+        asked = "select active_pid from pg_replication_slots where slot_name = %s"
+        [(sender,)] = own.execute(asked, [f"slot_mute_{database}"]).fetchall()
+    os.kill(sender, signal.SIGSTOP)
+    try:
+        until(lambda: (polled(task), task.source_state().trouble)[1], every=0)
+        assert "has not answered for" in (task.source_state().trouble or "")
+    finally:
+        os.kill(sender, signal.SIGCONT)
+    until(lambda: (polled(task), task.source_state().trouble)[1] is None, every=0)
+    state = task.source_state()
+    assert state.waiting == 0 and state.facts["last_change_behind_ms"] >= 0
+    task.stop()

@@ -360,11 +360,13 @@ def test_a_server_that_goes_and_comes_back_is_read_on_without_loss_or_repetition
         found = names(task.poll())
         server.kill()
         assert task.poll() is None  # noted, to be tried again
+        assert "failed" in (task.source_state().trouble or "")
         server.start()
         deadline = time.monotonic() + 30
         while len(found) < 10 and time.monotonic() < deadline:
             found += names(task.poll() or ())
         assert found == list(map(str, range(10)))
+        assert task.source_state().trouble is None
         database.engine.dispose()
 
 

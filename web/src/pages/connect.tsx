@@ -14,6 +14,7 @@ export interface Connector {
   worst: string;
   tasks: number;
   failed: number;
+  still: number;
   cause: string | null;
 }
 
@@ -34,16 +35,25 @@ export default function ConnectPage() {
   const loaded = useLoaded<{ items: Workers[]; operations: string[] }>(`/api/c/${encodeURIComponent(cluster)}/connect`);
   const all = loaded.data?.items.flatMap((each) => each.connectors) ?? [];
   const failed = all.filter((each) => each.worst === "FAILED").length;
+  const still = all.filter((each) => each.still > 0).length;
   const columns = (workers: string): Column<Connector>[] => [
     {
       name: "Connector",
       cell: (row) => <Link href={`/c/${cluster}/connect/${encodeURIComponent(workers)}/${encodeURIComponent(row.name)}`}>{row.name}</Link>,
     },
-    { name: "State", cell: (row) => <Pill kind={stateOf(row.worst)}>{row.worst === row.state || row.failed === 0 ? row.worst : `${row.failed} of ${plural(row.tasks, "task")} failed`}</Pill> },
+    {
+      name: "State",
+      cell: (row) =>
+        row.still > 0 && row.failed === 0 ? (
+          <Pill kind="warn">stands still</Pill>
+        ) : (
+          <Pill kind={stateOf(row.worst)}>{row.worst === row.state || row.failed === 0 ? row.worst : `${row.failed} of ${plural(row.tasks, "task")} failed`}</Pill>
+        ),
+    },
     { name: "Kind", hide: true, cell: (row) => row.type },
     { name: "Class", hide: true, cell: (row) => <span class="dim" title={row.class}>{row.class.split(".").pop()}</span> },
     { name: "Tasks", num: true, cell: (row) => row.tasks },
-    { name: "Why it failed", hide: true, cell: (row) => <span class="clip" title={row.cause ?? ""}>{row.cause ?? ""}</span> },
+    { name: "Why", hide: true, cell: (row) => <span class="clip" title={row.cause ?? ""}>{row.cause ?? ""}</span> },
   ];
   return (
     <>
@@ -53,6 +63,7 @@ export default function ConnectPage() {
           <>
             <span>{loaded.data ? plural(all.length, "connector") : " "}</span>
             {failed > 0 && <Pill kind="bad">{failed} failed</Pill>}
+            {still > 0 && <Pill kind="warn">{plural(still, "stands", "stand")} still</Pill>}
           </>
         }
       >

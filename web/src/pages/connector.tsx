@@ -3,12 +3,25 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { Link, useLocation } from "wouter-preact";
 import { call } from "../api";
-import { plural } from "../format";
+import { count, duration, plural } from "../format";
 import { Choice, Field, Head, Partial } from "../page";
 import { Card, Empty, Pill, Rows, Segments, Shown, needs } from "../parts";
 import { PlanDialog, type PlanRequest } from "../plan";
 import { useHere, useLoaded } from "../state";
 import { stateOf } from "./connect";
+
+interface Progress {
+  task: number;
+  stalled: string | null;
+  warnings: string[];
+  records: number;
+  moved_at_ms: number | null;
+  waiting: number;
+  oldest_waiting_ms: number | null;
+  trouble: string | null;
+  position: string[];
+  source: string;
+}
 
 interface Whole {
   name: string;
@@ -19,9 +32,12 @@ interface Whole {
   offsets: { partition: string; offset: string }[];
   offsets_text: string;
   topics: string[];
+  progress: Progress[];
   partial: string[];
   operations: string[];
 }
+
+const ago = (ms: number): string => duration(Math.max(Date.now() - ms, 0));
 
 export default function ConnectorPage({ workers, name }: { workers: string; name: string }) {
   const { cluster } = useHere();
@@ -37,6 +53,8 @@ export default function ConnectorPage({ workers, name }: { workers: string; name
       {(data) => {
         const may = needs(data.operations, "ALTER", "the cluster");
         const failed = data.states.filter((each) => each.state === "FAILED");
+        const still = data.progress.filter((each) => each.stalled);
+        const leftOut = data.progress.flatMap((each) => each.warnings.map((said) => `Task ${each.task}: ${said}`));
         return (
           <>
             <Head
@@ -87,6 +105,21 @@ export default function ConnectorPage({ workers, name }: { workers: string; name
                 <b>{failed.length === 1 ? `The ${failed[0]?.part} has failed.` : `${failed.length} parts have failed.`}</b> {failed[0]?.cause}
               </div>
             )}
+            {still.map((each) => (
+              <div key={`still${each.task}`} class="callout gap">
+                <b>Task {each.task} is {data.state} and does nothing:</b> {each.stalled}. Look at {data.type === "sink" ? "its target" : "its source"} and into the worker's log; where that is well, restart it.
+              </div>
+            ))}
+            {leftOut.length > 0 && (
+              <div class="callout gap">
+                <b>What needs somebody:</b>
+                <ul>
+                  {leftOut.map((each) => (
+                    <li key={each}>{each}</li>
+                  ))}
+                </ul>
+              </div>
+            )}
             <Card title="States">
               <Rows
                 rows={data.states}
@@ -100,6 +133,24 @@ export default function ConnectorPage({ workers, name }: { workers: string; name
                 ]}
               />
             </Card>
+            {data.progress.length > 0 && (
+              <Card class="gap-top" title="Progress">
+                <Rows
+                  rows={data.progress}
+                  id={(row) => String(row.task)}
+                  label="Progress"
+                  columns={[
+                    { name: "Task", cell: (row) => row.task },
+                    { name: data.type === "sink" ? "Taken" : "Told", num: true, cell: (row) => count(row.records) },
+                    { name: "Last", cell: (row) => (row.moved_at_ms === null ? "none yet" : `${ago(row.moved_at_ms)} ago`) },
+                    { name: "Waiting", num: true, cell: (row) => count(row.waiting) },
+                    { name: "Oldest of them", hide: true, cell: (row) => (row.oldest_waiting_ms === null ? "" : ago(row.oldest_waiting_ms)) },
+                    { name: "Position", hide: true, cell: (row) => <span class="mono clip" title={`${row.position.join(" ")} ${row.source}`}>{row.position.at(-1) ?? row.source}</span> },
+                    { name: "Trouble", hide: true, cell: (row) => <span class="clip" title={row.trouble ?? ""}>{row.trouble ?? ""}</span> },
+                  ]}
+                />
+              </Card>
+            )}
             {failed.map((each) => (
               <Card key={each.part} class="gap-top" title={`Trace of the ${each.part}`}>
                 <details class="body">

@@ -52,6 +52,12 @@ def options() -> Options:
         metavar="URL",
         help="a schema registry to examine, too ($OTTLA_REGISTRY_URL)",
     )
+    parser.add_argument(
+        "--connect",
+        default=os.environ.get("OTTLA_CONNECT_URL"),
+        metavar="URL[,URL…]",
+        help="Connect workers whose connectors to examine, too: each tells of its own tasks ($OTTLA_CONNECT_URL)",
+    )
     output_option(parser)
     watch_option(parser)
     return parser
@@ -61,6 +67,7 @@ def examine(args: Namespace) -> list[Finding]:
     """Run the checks in order; those behind a failing connection are left out."""
     from ottla.cli.doctor.addresses import advertised_addresses, bootstrap_addresses
     from ottla.cli.doctor.cluster import cluster_checks
+    from ottla.cli.doctor.connect import worker_checks
     from ottla.cli.doctor.host import host_checks
     from ottla.cli.doctor.schema_registry import instance_checks, topic_checks
 
@@ -83,4 +90,9 @@ def examine(args: Namespace) -> list[Finding]:
         findings.append(fail("protocol", f"no answer in Kafka's protocol: {error}", remedy))
     if args.registry:
         findings += instance_checks(Worker(args.registry, properties_file(args.command_config), what="schema registry"))
+    if args.connect:
+        properties = properties_file(args.command_config)
+        findings += worker_checks(
+            [Worker(each.strip(), properties) for each in args.connect.split(",") if each.strip()]
+        )
     return [*findings, *host_checks(args.bootstrap_server)]

@@ -23,6 +23,14 @@ from ottla.connect.decisions.changes import (
     tasks_changed,
 )
 from ottla.connect.decisions.offsets import altered, check_pairs, outcome, plain_pairs, reset_pairs, source_offsets
+from ottla.connect.decisions.progress import (
+    STALL_MS_DEFAULT,
+    STALL_SETTING,
+    Progress,
+    progress_metrics,
+    shown_progress,
+    stalled,
+)
 from ottla.connect.decisions.shown import (
     completed,
     connector_info,
@@ -38,7 +46,10 @@ from ottla.connect.decisions.signature import Signature, check_signature, sign
 
 __all__ = [
     "PATCH_TRIES",
+    "STALL_MS_DEFAULT",
+    "STALL_SETTING",
     "ConnectorChange",
+    "Progress",
     "RestartPlan",
     "Signature",
     "View",
@@ -57,6 +68,7 @@ __all__ = [
     "pause_or_resume",
     "plain_pairs",
     "plugin_keys",
+    "progress_metrics",
     "refuse_invalid",
     "remove",
     "reset_pairs",
@@ -64,8 +76,10 @@ __all__ = [
     "reversed_tasks",
     "set_tasks",
     "shown_config",
+    "shown_progress",
     "sign",
     "source_offsets",
+    "stalled",
     "stop",
     "task_infos",
     "task_status",

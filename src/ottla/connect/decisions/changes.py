@@ -51,6 +51,8 @@ class View:
 
     config: ConfigState = field(default_factory=ConfigState)
     statuses: StatusState = field(default_factory=StatusState)
+    progress: Mapping[TaskId, Mapping[str, Any]] = field(default_factory=dict)
+    """What is shown of the progress of tasks, those of this worker."""
 
 
 @dataclass(frozen=True, slots=True)

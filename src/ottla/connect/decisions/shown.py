@@ -146,12 +146,14 @@ def connector_status(view: View, name: str, plugins: Plugins) -> dict[str, Any]:
     if status is None:
         raise NotFoundError(f"No status found for connector {name}")
     tasks = [each.of for each in view.statuses.tasks(name) if isinstance(each.of, TaskId)]
-    return {
+    shown = {
         "name": name,
         "connector": _state(status),
         "tasks": [task_status(view, task) for task in tasks],
         "type": connector_type(view.config.configs.get(name), plugins),
     }
+    progress = [{"task": task.task, **view.progress[task]} for task in tasks if task in view.progress]
+    return {**shown, "progress": progress} if progress else shown
 
 
 def topics_of(view: View, name: str) -> list[str]:

@@ -301,7 +301,7 @@ class DistributedHerder:
                     await self._loop.settled.wait()
             except TimeoutError:
                 raise RebalanceNeededError("Request cannot be completed because a rebalance is expected") from None
-        return View(self._loop.configs.state, self._statuses.state)
+        return View(self._loop.configs.state, self._statuses.state, self._work.progress())
 
     async def validate(self, config: Properties) -> dict[str, Any]:
         """See `Herder`."""

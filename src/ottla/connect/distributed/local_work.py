@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -145,6 +145,10 @@ class LocalWork:
             self._started(name)
 
     # Tasks
+
+    def progress(self) -> Mapping[TaskId, Mapping[str, Any]]:
+        """Return what is shown of the progress of the tasks that run here."""
+        return self._runner.progress()
 
     async def start_tasks(self, tasks: Collection[TaskId], generation: int) -> None:
         """Start tasks; those that cannot start are FAILED, and those that are set anew are left to the next round."""

@@ -98,6 +98,7 @@ _SCHEMAS: dict[str, Json] = {
         connector=_object(("state", "worker_id"), **_STATE),
         tasks=_list(_to("TaskState")),
         type=_TYPE,
+        progress=_list(_ANY_OBJECT),
     ),
     "Tasks": _list(_object(("id", "config"), id=_TASK_ID, config=_to("Config"))),
     "Offsets": _object(

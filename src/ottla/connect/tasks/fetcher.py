@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import struct
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -30,6 +31,9 @@ BUSY_WAIT_MS = 10
 """How long a Fetch waits beside partitions that are not asked for now, but soon."""
 WAIT_MS_MAX = 500
 BACKOFF_SECONDS = 0.5
+BATCH_TIME, BATCH_TIME_AT = struct.Struct(">q"), 27
+"""Where a record batch of format 2 says the time of its first record, in milliseconds."""
+BATCH_TIME_END = BATCH_TIME_AT + BATCH_TIME.size
 
 
 class FetchedRecords:
@@ -49,6 +53,15 @@ class FetchedRecords:
             decoded = decoder.decode(fetched.records, start=fetched.offset, aborted=fetched.aborted)
             self.blocks, self.next_offset = decoded.columns, decoded.next_offset
         return self.blocks[self.block] if self.block < len(self.blocks) else None
+
+    def oldest_ms(self) -> int | None:
+        """Return the time of the first record that the task has not come to, or of its batch; None where there is none."""
+        if self.blocks is None:
+            records = self.fetched.records
+            found = BATCH_TIME.unpack_from(records, BATCH_TIME_AT)[0] if len(records) >= BATCH_TIME_END else -1
+        else:
+            found = int(self.blocks[self.block].timestamps_ms[self.row]) if self.block < len(self.blocks) else -1
+        return found if found >= 0 else None
 
     def advance(self, rows: int) -> None:
         """Go past rows of the current block."""
@@ -85,6 +98,8 @@ class Fetcher:
         self._worker: Any = None
         self._turn = 0
         self._ends: dict[TopicPartition, int] = {}
+        self._troubles: dict[TopicPartition, str] = {}
+        """Why partitions cannot be read now."""
         self._fetches, self._bytes = Total(window), Total(window)
         self._latency_ms, self._sizes = Average(window), Average(window)
 
@@ -114,6 +129,7 @@ class Fetcher:
         if found is not None:
             self._buffered_bytes -= sum(len(each.fetched.records) for each in found.ready)
         self._ends.pop(partition, None)
+        self._troubles.pop(partition, None)
 
     def recognise(self, partitions: Iterable[TopicPartition]) -> None:
         """Learn which topics these are, before their committed offsets are asked for; raises KafkaError.
@@ -213,6 +229,17 @@ class Fetcher:
         decoded = ColumnDecoder(with_headers=True).decode(fetched.records, start=Offset(offset))
         found = decoded.columns[0] if decoded.columns else None
         return found if found is not None and int(found.offsets[0]) == offset else None
+
+    def oldest_ms(self) -> int | None:
+        """Return the time of the oldest record that has come and waits for the task; None where none has come."""
+        with self._changed:
+            times = [each.ready[0].oldest_ms() for each in self._streams.values() if each.ready]
+        return min((each for each in times if each is not None), default=None)
+
+    def trouble(self) -> str | None:
+        """Return why partitions cannot be read now, one of them for all; None where they can."""
+        with self._changed:
+            return next(iter(self._troubles.values()), None)
 
     def ends(self) -> dict[TopicPartition, int]:
         """Return the offsets behind the last records that may be read, as the latest answers had them."""
@@ -323,7 +350,7 @@ class Fetcher:
         except KafkaError as error:
             log.warning("Partitions of %s cannot be read now: %s", positions[0].partition.topic, error)
             for each in streams:
-                each.not_before = self._task_client.now() + BACKOFF_SECONDS
+                self._wait_with(each, str(error))
         except ConnectError as error:
             self._fail(error)
         finally:
@@ -362,9 +389,11 @@ class Fetcher:
             return
         if fetched.error:
             if KafkaError(fetched.error).retriable or fetched.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                stream.not_before = self._task_client.now() + BACKOFF_SECONDS
+                self._wait_with(stream, f"{fetched.partition} cannot be read: {fetched.error.name}")
                 return
             raise ConnectError(f"{fetched.partition} cannot be read: {fetched.error.name}")
+        with self._changed:
+            self._troubles.pop(stream.partition, None)
         following = next_offset(fetched.records, stream.position)
         if following == stream.position:
             return
@@ -376,6 +405,12 @@ class Fetcher:
             stream.ready.append(answer)
             self._buffered_bytes += len(fetched.records)
             self._changed.notify_all()
+
+    def _wait_with(self, stream: _Stream, why: str) -> None:
+        stream.not_before = self._task_client.now() + BACKOFF_SECONDS
+        with self._changed:
+            if self._streams.get(stream.partition) is stream:
+                self._troubles[stream.partition] = why
 
     async def _move(self, stream: _Stream) -> None:
         """Go on where the records begin, or end, that are there."""

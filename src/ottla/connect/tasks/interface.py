@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from ottla.connect import storage
+from ottla.connect.decisions import Progress
 
 __all__ = ["TaskPort", "TaskSpec", "WorkerClients"]
 
@@ -92,4 +93,8 @@ class TaskPort(Protocol):
 
     def report(self, metrics: Mapping[str, float]) -> None:
         """Hand over the task's metrics, by Kafka's names without their group (`source-record-poll-total`)."""
+        ...
+
+    def progress(self, told: Progress) -> None:
+        """Say how far the task is, and whether anything waits."""
         ...

@@ -21,6 +21,7 @@ from ottla.connect.tasks.metrics import SampleWindow, TaskMetrics
 from ottla.connect.tasks.pipeline import RawRecord, SinkPipeline
 from ottla.connect.tasks.plugins import equip
 from ottla.connect.tasks.producer import TaskProducer
+from ottla.connect.tasks.progress import TaskProgress, sink_positions, waiting_records
 from ottla.connect.tasks.reach import TCP, Reach
 from ottla.connect.tasks.settings import (
     admin_settings,
@@ -73,6 +74,7 @@ class SinkLoop:
         window = SampleWindow.of(spec.worker)
         self._metrics = TaskMetrics(port.report, window)
         self._metrics.more = self._own_metrics
+        self._progress = TaskProgress()
         self._handler = ErrorHandler(errors, spec.task, port, self._metrics, reach.now)
         pipeline = SinkPipeline(equipment, self._handler)
         self._rows = RowReader(self._task, equipment, pipeline, poll_records=settings.poll_records)
@@ -154,6 +156,8 @@ class SinkLoop:
         self._started = True
         self._task.start(self._context.configs)
         self._member.subscribe(self._topics, self._pattern)
+        self._metrics.beside = self._tell_progress
+        self._tell_progress()
         if self._port.target is not storage.TargetState.PAUSED:
             self._port.tell(storage.State.RUNNING)
 
@@ -174,6 +178,7 @@ class SinkLoop:
             return
         self._is_paused = paused
         self._metrics.paused(paused)
+        self._progress.resumed()
         self._port.tell(storage.State.PAUSED if paused else storage.State.RUNNING)
         if paused:
             self._context.request_commit()
@@ -186,6 +191,7 @@ class SinkLoop:
             self._context.commit_requested = False
         if self._committing is not None and now >= self._committing + self._timeout_s:
             log.warning("Commit of offsets timed out")
+            self._progress.troubled("commit of offsets", "it was not answered in time")
             self._committing = None
             self._metrics.committed(1000 * self._timeout_s, failed=True)
         self._begin_anew()
@@ -272,6 +278,7 @@ class SinkLoop:
         self._context.reported.clear()
         self._at.current[portion.partition] = portion.next_offset
         self._measures.sent.add(len(portion))
+        self._progress.moved(len(portion))
         self._metrics.batch_size.add(len(portion))
 
     def _put(self, portion: Portion | None) -> bool:
@@ -287,12 +294,14 @@ class SinkLoop:
             self._handler.check()
         except RetriableError as error:
             log.error("RetriableException from SinkTask: %s", error, exc_info=error)
+            self._progress.troubled("put", error)
             return portion is None
         except StoppingError:
             raise
         except Exception as error:  # a plugin may raise anything
             raise ConnectError("Exiting WorkerSinkTask due to unrecoverable exception.") from error
         self._measures.put_ms.add(1000 * (self._now() - started))
+        self._progress.well("put")
         return True
 
     def _raw(self, record: SinkRecord) -> RawRecord:
@@ -382,6 +391,7 @@ class SinkLoop:
         committable = self._of_these_topics(self._committable(dict(provided or {}), offsets, before))
         if not provided or not committable or committable.items() <= before.items():
             self._measures.commits_skipped.add()
+            self._progress.well("commit of offsets")
             self._metrics.committed(1000 * (self._now() - started))
             return
         assert self._member is not None
@@ -393,6 +403,7 @@ class SinkLoop:
             log.warning("Offset commit failed during close", exc_info=error)
             return
         log.error("Offset commit failed, rewinding to last committed offsets", exc_info=error)
+        self._progress.troubled("commit of offsets", error)
         self._fetcher.assign(before)
         self._at.begin(before)
 
@@ -423,7 +434,9 @@ class SinkLoop:
         self._metrics.committed(1000 * (self._now() - started), failed=error is not None)
         if error is not None:
             log.error("Commit of offsets threw an unexpected exception: %s", error)
+            self._progress.troubled("commit of offsets", error)
             return
+        self._progress.well("commit of offsets")
         self._measures.commits_done.add()
         self._at.committed.update({each: at for each, at in offsets.items() if each in self._context.partitions})
 
@@ -465,6 +478,18 @@ class SinkLoop:
             self._at.remove(gone)
             self._context.partitions -= gone
             self._context.paused -= gone
+
+    def _tell_progress(self) -> None:
+        current, waiting = self._at.current, self._at.waiting
+        self._progress.is_so("topics", self._fetcher.trouble())
+        self._port.progress(
+            self._progress.told(
+                waiting_records(current, self._fetcher.ends()),
+                mark=sum(current.values()),
+                oldest_ms=self._fetcher.oldest_ms() if waiting is None else waiting.oldest_ms,
+                position=sink_positions(self._at.committed),
+            )
+        )
 
     def _own_metrics(self) -> dict[str, float]:
         waiting = 0 if self._at.waiting is None else len(self._at.waiting)

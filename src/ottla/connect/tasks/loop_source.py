@@ -17,6 +17,7 @@ from ottla.connect import (
     SourceBatch,
     SourceColumns,
     SourceRecord,
+    SourceState,
     SourceTask,
     TransactionContext,
     error_policy,
@@ -32,6 +33,7 @@ from ottla.connect.tasks.offsets_topic import OffsetsTopic
 from ottla.connect.tasks.pipeline import FailedSource, Headers, SourcePipeline, converts_columns
 from ottla.connect.tasks.plugins import TaskPlugins, equip
 from ottla.connect.tasks.producer import Outcome, RowChunk, TaskProducer
+from ottla.connect.tasks.progress import TaskProgress
 from ottla.connect.tasks.reach import TCP, Reach
 from ottla.connect.tasks.settings import (
     Boundary,
@@ -91,6 +93,9 @@ class _Context:
 class SourceLoop:
     """One source task; `run` once."""
 
+    _held_since_ms: int | None = None
+    _measures_failed = _state_failed = False
+
     def __init__(self, spec: TaskSpec, port: TaskPort, plugins: Plugins, reach: Reach = TCP) -> None:
         self._spec, self._port = spec, port
         self._settings, self._errors = source_settings(spec), error_settings(spec.connector_config)
@@ -99,7 +104,7 @@ class SourceLoop:
         window = SampleWindow.of(spec.worker)
         self._metrics = TaskMetrics(port.report, window)
         self._metrics.more = self._own_metrics
-        self._measures_failed = False
+        self._progress = TaskProgress()
         self._handler = ErrorHandler(self._errors, spec.task, port, self._metrics, reach.now)
         self._pipeline = SourcePipeline(self._equipment, self._handler)
         self._hears_records = type(self._task).commit_record is not SourceTask.commit_record
@@ -213,6 +218,8 @@ class SourceLoop:
         self._started = True
         self._stopper.start()
         self._task.start(configs)
+        self._metrics.beside = self._tell_progress
+        self._tell_progress()
         if self._port.target is not storage.TargetState.PAUSED:
             self._port.tell(storage.State.RUNNING)
 
@@ -245,6 +252,7 @@ class SourceLoop:
             self._metrics.maybe_report()
             self._spare.look(self._now())
         self._metrics.paused(False)
+        self._progress.resumed()
         if self._port.target is not storage.TargetState.STOPPED:
             self._port.tell(storage.State.RUNNING)
 
@@ -290,12 +298,15 @@ class SourceLoop:
                 found = self._task.poll()
         except RetriableError as error:
             log.warning("Failed to poll records from SourceTask. Will retry operation.", exc_info=error)
+            self._progress.troubled("poll", error)
             found = None
         except Exception:  # a plugin that is stopped inside its wait may raise anything
             if not self._stopper.has_stopped:
                 raise
             log.info("The task was stopped while it waited for records", exc_info=True)
             found = None
+        else:
+            self._progress.well("poll")
         took_s = self._now() - started
         polled: list[Any] = [found] if isinstance(found, Columns) else list(found or ())
         if found is None or not polled:
@@ -311,6 +322,8 @@ class SourceLoop:
         self._metrics.batch_size.add(count)
         self._active.add(self._polled.value - self._written.value)
         self._to_send, self._sent = polled, 0
+        if self._held_since_ms is None:
+            self._held_since_ms = time.time_ns() // 1_000_000
         return True
 
     def _send(self) -> bool:
@@ -327,12 +340,16 @@ class SourceLoop:
             self._hand_over()
         except RetriableError as error:
             log.warning("Failed to send records. Backing off before retrying: %s", error)
+            self._progress.troubled("send", error)
             return False
         except KafkaError as error:
             if not error.retriable:
                 raise ConnectError(f"Unrecoverable exception trying to send: {error}") from error
             log.warning("Failed to send records. Backing off before retrying: %s", error)
+            self._progress.troubled("send", error)
             return False
+        self._progress.well("send")
+        self._progress.at(self._to_send[-1].source_partition, self._to_send[-1].source_offset)
         self._to_send = []
         self._offsets.batch_dispatched()
         return True
@@ -515,6 +532,8 @@ class SourceLoop:
             if outcome.topic == self._spec.offsets_topic:
                 continue
             self._written.add(outcome.count)
+            if outcome.error is None:
+                self._progress.moved(outcome.count)
             if self._tracks_topics and outcome.error is None and outcome.topic not in self._used:
                 self._used.add(outcome.topic)
                 self._port.used(outcome.topic)
@@ -579,6 +598,33 @@ class SourceLoop:
             self._task.commit()
         except Exception:  # a plugin may raise anything; Kafka's workers go on as well
             log.exception("Exception thrown while calling task.commit()")
+
+    def _tell_progress(self) -> None:
+        held = max(len(self._to_send) - self._sent, 0) + self._producer.outstanding
+        if not held:
+            self._held_since_ms = None
+        state = self._source_state()
+        self._progress.is_so("source", state.trouble)
+        oldest = [each for each in (self._held_since_ms, state.oldest_ms) if each is not None]
+        self._port.progress(
+            self._progress.told(
+                held + state.waiting,
+                mark=(self._polled.value, self._written.value, self._sent, None if held else state.moved),
+                oldest_ms=min(oldest, default=None),
+                source=state.facts,
+                warnings=state.warnings,
+            )
+        )
+
+    def _source_state(self) -> SourceState:
+        """What the task knows of its source; its mistake there costs nothing else."""
+        try:
+            return self._task.source_state()
+        except Exception:  # a mistake of the plugin's: it is said once, and costs these facts alone
+            if not self._state_failed:
+                log.exception("Task %s cannot say how its source is", self._spec.task)
+            self._state_failed = True
+            return SourceState()
 
     def _own_metrics(self) -> dict[str, float]:
         found: dict[str, float] = {

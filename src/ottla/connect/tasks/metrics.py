@@ -185,6 +185,8 @@ class TaskMetrics:
         self._paused = False
         self._paused_s = 0.0
         self.more: Callable[[], dict[str, float]] = dict
+        self.beside: Callable[[], None] = _nothing
+        """Called behind each report."""
         self.batch_size, self.commit_ms = Average(self.window), Average(self.window)
         self._commits_failed = Average(self.window)
         self.failures, self.errors, self.skipped, self.retries, self.logged = (Total() for _ in range(5))
@@ -237,3 +239,8 @@ class TaskMetrics:
                 **self.more(),
             }
         )
+        self.beside()
+
+
+def _nothing() -> None:
+    """Tell nothing beside the metrics."""

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from ottla.background import supervise_thread
 from ottla.connect import ConnectError, storage
+from ottla.connect.decisions import Progress
 from ottla.connect.tasks.channel import Channel
 from ottla.connect.tasks.frames import (
     CHALLENGE_BYTES,
@@ -210,6 +211,10 @@ class RemotePort(Generic[Spec]):
     def report(self, metrics: Mapping[str, float]) -> None:
         """See `TaskPort`."""
         self._send({"op": "report", "metrics": dict(metrics)})
+
+    def progress(self, told: Progress) -> None:
+        """See `TaskPort`."""
+        self._send({"op": "progress", "told": told.to_message()})
 
     # Beyond the protocol
 

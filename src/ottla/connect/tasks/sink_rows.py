@@ -46,6 +46,12 @@ class Portion:
         return len(self.records) if self.columns is None else len(self.columns)
 
     @property
+    def oldest_ms(self) -> int | None:
+        """The time of the first record; None where it has none."""
+        time_ms = int(self._block.timestamps_ms[0])
+        return time_ms if time_ms >= 0 else None
+
+    @property
     def raws(self) -> list[RawRecord]:
         """The records' bytes; made when they are asked for, since most are never reported."""
         if self._raws is None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError
+from ottla.connect import decisions
 from ottla.connect.errors import ConnectError, RetriableError
 from ottla.connect.storage import State, TargetState
 from ottla.connect.testing.words import Fault, partition_name
@@ -236,6 +237,10 @@ class Life:
     def report(self, metrics: Mapping[str, float]) -> None:
         """See `TaskPort`."""
         self.metrics = dict(metrics)
+
+    def progress(self, told: decisions.Progress) -> None:
+        """See `TaskPort`."""
+        self.told = told
 
 
 PAIRS = {Fault.RETRIABLE_STOP: TargetState.STOPPED, Fault.RETRIABLE_PAUSE: TargetState.PAUSED}

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
-from ottla.connect import ConnectError, Measure, SourceColumns, SourceRecord, SourceTask
+from ottla.connect import ConnectError, Measure, SourceColumns, SourceRecord, SourceState, SourceTask
 from ottla.connectors.cdc.events import Events
 from ottla.connectors.cdc.metrics import CaptureMetrics
 from ottla.connectors.cdc.notifications import INITIAL, Notifications
@@ -27,6 +27,10 @@ __all__ = ["CaptureTask"]
 log = logging.getLogger(__name__)
 RETRY_SECONDS: Final = 5.0
 """Between two tries to reach a server that has gone away."""
+WELL_SECONDS: Final = 2 * RETRY_SECONDS
+"""How long a connection has to stand, with nothing told, until its server counts as read again."""
+SILENT_SECONDS_MAX: Final = 60.0
+"""After so long without an answer a server is said to be silent."""
 REFUSALS_MAX: Final = 24
 """How often a server that is there may refuse the connection, one try behind the other, before the task ends."""
 Stream = TypeVar("Stream")
@@ -56,6 +60,41 @@ class CaptureTask(SourceTask, ABC, Generic[Stream]):
         """The snapshot under way."""
         self._retry_at_s = 0.0
         self._refusals = 0
+        self._away: str | None = None
+        """Why the server could not be read last; None where it has been read for a while since."""
+        self._opened_at_s = 0.0
+
+    def source_state(self) -> SourceState:
+        """Return where it reads, how far the server is where that is known, and why it cannot be read."""
+        facts = {"position": dict(self._where()), **self._metrics.progress(), **self._server_state()}
+        waiting, oldest_ms = self._held()
+        trouble = self._away or self._silence()
+        return SourceState(facts, waiting, oldest_ms, trouble, self._left_out(), moved=facts)
+
+    def _silence(self) -> str | None:
+        """Return that the server says nothing, which it does when it is asked and has nothing; None where it speaks."""
+        silent_s = self._silent_s()
+        if silent_s <= SILENT_SECONDS_MAX:
+            return None
+        return (
+            f"the server has not answered for {silent_s:.0f} s, and was asked: is its machine, or its process, stopped?"
+        )
+
+    def _server_state(self) -> Mapping[str, Any]:
+        """Return what the server has said of how far it is; nothing where it says none of that."""
+        return {}
+
+    def _held(self) -> tuple[int, int | None]:
+        """Return how many records wait for the rest of their transaction, and when that was committed (milliseconds)."""
+        return 0, None
+
+    def _silent_s(self) -> float:
+        """Return for how long the stream was read and nothing has come, not even an answer."""
+        return 0.0
+
+    def _left_out(self) -> Sequence[str]:
+        """Return which tables are not told while others are, and why."""
+        return ()
 
     def measures(self) -> list[Measure]:
         """Return what Debezium's connector measures."""
@@ -136,7 +175,10 @@ class CaptureTask(SourceTask, ABC, Generic[Stream]):
         """Return what has changed, behind what signals ask for; None where nothing came, or the server is away."""
         if self._stream is None and not self._opened():
             return None
-        return self._changed(self._settings["max.batch.size"]) if self._looked_for_signals() else None
+        found = self._changed(self._settings["max.batch.size"]) if self._looked_for_signals() else None
+        if self._stream is not None and (found or time.monotonic() > self._opened_at_s + WELL_SECONDS):
+            self._away = None
+        return found
 
     def _opened(self) -> bool:
         """Begin to stream, again where the server had gone away."""
@@ -150,6 +192,7 @@ class CaptureTask(SourceTask, ABC, Generic[Stream]):
             self._lost(error)
             return False
         self._metrics.is_connected = True
+        self._opened_at_s = time.monotonic()
         self._refusals = 0
         return True
 
@@ -172,6 +215,7 @@ class CaptureTask(SourceTask, ABC, Generic[Stream]):
             raise ConnectError(f"{error} ({self._refusals} times, and the server is there)") from error
         log.warning("%s; trying again in %.0f s", error, RETRY_SECONDS)
         self._metrics.is_connected = False
+        self._away = str(error)
         self._hang_up()
         self._retry_at_s = time.monotonic() + RETRY_SECONDS
 

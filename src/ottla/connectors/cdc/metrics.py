@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from ottla.connect import Measure
 
@@ -72,6 +73,16 @@ class CaptureMetrics:
         self._is_running, self._is_completed, self._is_aborted = False, not aborted, aborted
 
     # -- what is shown
+
+    def progress(self) -> dict[str, Any]:
+        """Return how far a snapshot is that runs, and when the last change was read: no more than when one has been."""
+        found: dict[str, Any] = {}
+        if self._is_running:
+            rows = sum(self._rows.values())
+            found["snapshot"] = {"tables": self._tables, "tables_left": self._tables_left, "rows": rows}
+        if self._last_ms is not None:
+            found |= {"last_change_at_ms": int(self._last_ms), "last_change_behind_ms": int(self._behind_ms)}
+        return found
 
     def measures(self) -> list[Measure]:
         """Return them as the worker shows them."""

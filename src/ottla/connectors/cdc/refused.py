@@ -15,6 +15,7 @@ log = logging.getLogger(__name__)
 REFUSED: Final = "refused_tables"
 """The part of an offset that says which tables are not told any more, and why."""
 REASON_LENGTH_MAX: Final = 400
+WHAT_TO_DO: Final = "Reset the connector's offsets to read the tables anew"
 
 
 class Refused:
@@ -51,9 +52,8 @@ class Refused:
 
     def _say(self, table: str, why: str) -> None:
         log.error(
-            "Table %s is refused, and none of its changes is told from there on, while other tables go on: %s. Reset the "
-            "connector's offsets to read the tables anew",
-            *(table, why),
+            "Table %s is refused, and none of its changes is told from there on, while other tables go on: %s. %s",
+            *(table, why, WHAT_TO_DO),
         )
 
     def dropped(self, table: TableId) -> None:
@@ -66,6 +66,13 @@ class Refused:
         if (why := self._all.pop(str(table), None)) is not None:
             self._all[str(new)] = why
             self._note()
+
+    def told(self) -> list[str]:
+        """Return each with why, and what to do."""
+        return [
+            f"table {table} is refused, and none of its changes is told: {why}. {WHAT_TO_DO}"
+            for table, why in self._all.items()
+        ]
 
     def kept(self) -> dict[str, Any]:
         """Return them as a part of a source offset; nothing where there are none."""

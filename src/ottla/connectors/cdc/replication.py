@@ -150,6 +150,7 @@ class ReplicationStream:
         """Why nothing more comes."""
         self._confirmed = self._received = 0
         self._told_at_s = 0.0
+        self._heard_at_s = self._read_at_s = time.monotonic()
 
     def start(self, slot: str, lsn: int, options: Mapping[str, str]) -> None:
         """Begin behind what was confirmed, or at a place further on."""
@@ -202,7 +203,7 @@ class ReplicationStream:
                 if not found:
                     raise self._failure
                 break  # what has come is told first
-            self._tell_status(now=False)
+            self._tell_status(now=False, asks=True)
             left_s = 0.0 if found else until_s - time.monotonic()
             if not found and left_s <= 0:
                 break
@@ -211,6 +212,9 @@ class ReplicationStream:
                 self._connection.consume_input()
             elif found:
                 break
+        self._read_at_s = time.monotonic()
+        if found:
+            self._heard_at_s = self._read_at_s
         last = next((each for each in reversed(found) if isinstance(each, bytes)), None)
         if last is not None:
             begin, end, _ = _DATA.unpack_from(last, 1)
@@ -224,6 +228,16 @@ class ReplicationStream:
             found.append(Keepalive(end))
             if wants_reply:
                 self._tell_status(now=True)
+
+    @property
+    def silent_s(self) -> float:
+        """For how many seconds nothing had come when it was read last. The server answers each status update."""
+        return self._read_at_s - self._heard_at_s
+
+    @property
+    def server_lsn(self) -> int:
+        """How far the server's log went when it sent last, as an LSN's number."""
+        return self._received
 
     def confirm(self, lsn: int) -> None:
         """Say that nothing before a place is wanted again: the server may remove it."""

@@ -227,6 +227,18 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
         self._keep()
         return self._position.offset()
 
+    def _server_state(self) -> Mapping[str, Any]:
+        if self._stream is None:
+            return {}
+        read = max(self._position.commit_lsn, self._idle_lsn)
+        return {"server_lsn": self._stream.server_lsn, "behind_bytes": max(self._stream.server_lsn - read, 0)}
+
+    def _held(self) -> tuple[int, int | None]:
+        return len(self._waiting), None if self._begin is None else self._begin.commit_us // 1000
+
+    def _silent_s(self) -> float:
+        return 0.0 if self._stream is None else self._stream.silent_s
+
     def _captured(self) -> list[str]:
         catalog = self._asked_of()
         return [str(each) for each in catalog.names() if self._selection.has_table(each)]

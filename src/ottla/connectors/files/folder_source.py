@@ -28,6 +28,7 @@ from ottla.connect import (
     SourceColumns,
     SourceConnector,
     SourceRecord,
+    SourceState,
     SourceTask,
     Struct,
     data,
@@ -98,6 +99,11 @@ class FolderSourceTask(SourceTask):
                 break
             self._stopping.wait(self._settings.poll)
         return None
+
+    def source_state(self) -> SourceState:
+        """Return how many logs it follows, and which cannot be read."""
+        unreadable = [f"the log {path} is not read on, and others are: {why}" for path, why in self._unreadable.items()]
+        return SourceState({"logs": len(self._logs)}, warnings=unreadable)
 
     def stop(self) -> None:
         """End a poll that waits, and close the files: at once where none runs, or behind the one that does."""

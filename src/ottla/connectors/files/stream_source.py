@@ -21,6 +21,7 @@ from ottla.connect import (
     Importance,
     SourceColumns,
     SourceConnector,
+    SourceState,
     SourceTask,
     data,
     validators,
@@ -77,6 +78,11 @@ class FileStreamSourceTask(SourceTask):
                 break
             self._stopping.wait(LOOK_S)
         return None
+
+    def source_state(self) -> SourceState:
+        """Return the file, and that it is not there."""
+        is_away = bool(self._name) and self._descriptor is None
+        return SourceState({"file": self._name}, trouble=f"the file {self._name} is not there" if is_away else None)
 
     def _taken(self) -> SourceColumns:
         values, taken = self._lines.take(self._most)

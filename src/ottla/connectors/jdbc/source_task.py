@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ottla.connect import ConnectError, SourceRecord, SourceTask
+from ottla.connect import ConnectError, SourceRecord, SourceState, SourceTask
 from ottla.connectors.jdbc.keys import typed
 from ottla.connectors.jdbc.positions import Position, position_of, query_partition, table_partition
 from ottla.connectors.jdbc.source_keys import source_def
@@ -33,6 +33,8 @@ WAIT_SECONDS_MAX = 0.5
 """How long one poll waits for something to be due, so that a task sees quickly that it is to stop."""
 
 BACKOFF_SECONDS_MAX = 30.0
+READS_MAX = 50
+"""Tables that a task names of those that it reads."""
 
 
 class JdbcSourceTask(SourceTask):
@@ -51,6 +53,7 @@ class JdbcSourceTask(SourceTask):
         self._database = open_database(settings, isolation=settings["transaction.isolation.mode"])
         self._connection: Connection | None = None
         self._failures = 0
+        self._trouble: str | None = None
         self._readings: list[Reading] | None = None
         self._current: Reading | None = None
         self._tables = json.loads(props.get(TABLES) or "[]")
@@ -73,8 +76,17 @@ class JdbcSourceTask(SourceTask):
                 raise ConnectError(f"Reading{what} from {self._database.shown} failed: {reason_of(error)}") from None
             self._lost(reason_of(error))
             return None
-        self._failures = 0
+        self._failures, self._trouble = 0, None
         return found
+
+    def source_state(self) -> SourceState:
+        """Return what is read now, and why the database cannot be asked."""
+        readings, current = self._readings or (), self._current
+        facts = {
+            "reads": [str(each.origin) for each in readings][:READS_MAX],
+            "reading": None if current is None else str(current.origin),
+        }
+        return SourceState(facts, trouble=self._trouble)
 
     def stop(self) -> None:
         """End; a poll that waits returns at once, and a statement that runs is given up."""
@@ -131,6 +143,7 @@ class JdbcSourceTask(SourceTask):
         if 0 <= allowed < self._failures:
             raise ConnectError(f"{text} (attempt {self._failures}, query.retry.attempts is {allowed})")
         log.warning("%s; trying again", text)
+        self._trouble = text
         self._disconnect()
         for each in self._readings or ():
             if each.open:

@@ -30,6 +30,7 @@ from ottla.connect import (
     SourceColumns,
     SourceConnector,
     SourceRecord,
+    SourceState,
     SourceTask,
     data,
     validators,
@@ -194,6 +195,7 @@ class S3SourceTask(SourceTask):
         self._batches: Iterator[list[SourceRecord] | SourceColumns] = iter(())
         self._files: list[IO[bytes]] = []
         self._current: ReadObject | None = None
+        self._trouble: str | None = None
 
     def stop(self) -> None:
         """End; `poll` returns soon."""
@@ -205,16 +207,24 @@ class S3SourceTask(SourceTask):
             while not self._stopping.is_set():
                 batch = next(self._batches, None)
                 if batch is not None:
+                    self._trouble = None
                     return batch
                 if not self._begin_object():
                     return None
         except RetriableError as error:
             log.warning("%s; trying again", error)
+            self._trouble = str(error)
             self._batches = iter(())
             if self._current is not None:  # an object is fetched before its first record, so that none was handed over
                 self._waiting.appendleft(self._current)
             self._stopping.wait(WAIT_SECONDS_MAX)
         return None
+
+    def source_state(self) -> SourceState:
+        """Return which object is read, how many are listed and to be read, and why one cannot be."""
+        current = self._current
+        facts = {"object": None if current is None else current.name, "objects_waiting": len(self._waiting)}
+        return SourceState(facts, waiting=len(self._waiting), trouble=self._trouble, moved=facts)
 
     def _begin_object(self) -> bool:
         """Turn to the next object; False where none is there now, after a little while."""
@@ -245,6 +255,8 @@ class S3SourceTask(SourceTask):
         if len(ready) < len(own):
             pause_ms = min(pause_ms, settle_ms)
         self._next_listing = time.monotonic() + pause_ms / 1000
+        if self._current is None:
+            self._trouble = None
         return bool(self._waiting)
 
     def _source_partition(self, each: ReadObject) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -23,6 +23,7 @@ from ottla.http import HttpError, Reply, Request, Who, json_reply
 __all__ = ["connect_endpoints", "root_cause"]
 
 TRACE_CHARACTERS_MAX = 20_000
+POSITIONS_SHOWN_MAX = 3
 WORST_FIRST = ("FAILED", "UNASSIGNED", "RESTARTING", "STOPPED", "PAUSED", "RUNNING")
 CONFIG_BODY: Mapping[str, object] = {"config": {"type": "object"}}
 CAUSE = re.compile(r"^Caused by: (?:[\w.$]+\.)?([\w$]+)(?:: (.*))?$", re.MULTILINE)
@@ -94,6 +95,7 @@ def _row(name: str, found: Mapping[str, Any]) -> dict[str, object]:
     tasks = status.get("tasks") or []
     states = [state, *(str(each["state"]) for each in tasks)]
     trace = next((each["trace"] for each in [status.get("connector") or {}, *tasks] if each.get("trace")), None)
+    progress = status.get("progress") or []
     worst = min(states, key=lambda each: WORST_FIRST.index(each) if each in WORST_FIRST else 0)
     return {
         "name": name,
@@ -103,7 +105,32 @@ def _row(name: str, found: Mapping[str, Any]) -> dict[str, object]:
         "worst": worst,
         "tasks": len(tasks),
         "failed": sum(each["state"] == "FAILED" for each in tasks),
-        "cause": root_cause(trace) if trace else None,
+        "still": sum(bool(each.get("stalled")) for each in progress),
+        "cause": root_cause(trace) if trace else still_cause(progress),
+    }
+
+
+def still_cause(progress: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return why a task stands still, or what it leaves out; None where none does."""
+    still = [str(each["stalled"]) for each in progress if each.get("stalled")]
+    left_out = [str(said) for each in progress for said in each.get("warnings") or ()]
+    return next(iter((*still, *left_out)), None)
+
+
+def shown_progress(told: Mapping[str, Any]) -> dict[str, object]:
+    """Return what the page shows of a task; numbers beyond 2^53, which a page cannot hold, are in texts."""
+    position = told.get("position") or []
+    return {
+        "task": told["task"],
+        "stalled": told.get("stalled"),
+        "warnings": told.get("warnings") or [],
+        "records": told.get("records", 0),
+        "moved_at_ms": told.get("moved_at_ms"),
+        "waiting": told.get("waiting", 0),
+        "oldest_waiting_ms": told.get("oldest_waiting_ms"),
+        "trouble": told.get("trouble"),
+        "position": [json.dumps(each.get("offset")) for each in position][-POSITIONS_SHOWN_MAX:],
+        "source": json.dumps(told.get("source") or {}),
     }
 
 
@@ -164,6 +191,7 @@ async def _connector(place: Place, request: Request) -> Reply:
             "offsets": [{key: json.dumps(value) for key, value in each.items()} for each in committed],
             "offsets_text": json.dumps(committed, indent=2, ensure_ascii=False),
             "topics": ((topics or {}).get(name) or {}).get("topics") or [],
+            "progress": [shown_progress(each) for each in status.get("progress") or []],
             "partial": partial,
         },
     )

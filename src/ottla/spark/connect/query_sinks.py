@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import ConfigError, ErrorCode, KafkaError, Offset, OffsetRange, TopicPartition, Uuid
-from ottla.client import LATEST, BlockingClient, client_network, security_of
+from ottla.client import LATEST, BlockingClient, Isolation, client_network, security_of
 from ottla.config import is_secret
 from ottla.connect import (
     ConnectError,
@@ -45,6 +45,7 @@ from ottla.connect import (
 from ottla.connect.tasks import Lags, SampleWindow, TaskPort, TaskSpec
 from ottla.spark.checkpoint_files import LocalFiles
 from ottla.spark.connect.override_placeholders import refuse_placeholders
+from ottla.spark.connect.query_progress import QueryProgress, query_mark
 from ottla.spark.private_api.arrow_types import spark_schema
 from ottla.spark.private_api.checkpoints import QueryCheckpoint
 from ottla.spark.source.options import Subscription
@@ -161,6 +162,7 @@ class _Run:
         self._look_again = 0.0
         self._stopping = threading.Event()
         self._writing = threading.Lock()
+        self._progress = QueryProgress()
         self._lags = Lags(SampleWindow.of(spec.worker))
         self._error: BaseException | None = None
         self._metrics = {
@@ -196,10 +198,13 @@ class _Run:
             checkpoint = Path(tempfile.mkdtemp(prefix="ottla-connect-query-"))
             query = self._start(client, checkpoint)
             try:
+                self._progress.began()
+                self._tell_progress(client, query)
                 self._port.tell(storage.State.RUNNING)
                 while self._port.target is storage.TargetState.STARTED and self._runs(query):
                     if self._is_to_begin_anew(client):
                         break
+                    self._tell_progress(client, query)
                     self._port.wait(LOOK_SECONDS)
                 if not self._runs(query) and not isinstance(self._error, _StoppedError):
                     raise self._failure(query)
@@ -208,6 +213,21 @@ class _Run:
                 shutil.rmtree(checkpoint, ignore_errors=True)
         if self._error is not None and not isinstance(self._error, _StoppedError):
             raise self._error
+
+    def _tell_progress(self, client: BlockingClient, query: StreamingQuery) -> None:
+        """Tell about once a second; where topics end is asked between batches, as the client is for one thread at a time."""
+        if not self._progress.is_due:
+            return
+        if self._progress.looks and self._writing.acquire(blocking=False):
+            try:
+                committed = self._consumer.get("isolation.level", "read_committed") == "read_committed"
+                isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
+                self._progress.look(client, self._positions, isolation)
+            finally:
+                self._writing.release()
+        is_active, mark = query_mark(self._spark, query)
+        told = self._progress.told(self._positions.copy(), self._committed.copy(), is_active=is_active, mark=mark)
+        self._port.progress(told)
 
     def _runs(self, query: StreamingQuery) -> bool:
         return self._error is None and query.isActive
@@ -367,6 +387,7 @@ class _Run:
                     self._frames.look(rows)
                 elif isinstance(error, RetriableError):
                     log.warning("%s: a batch is tried again: %s", self._name, error)
+                    self._progress.trouble = str(error)
                     self._port.wait(min(RETRY_SECONDS_MAX, 2.0**attempt))
                     attempt += 1
                     self._check_wanted()
@@ -375,6 +396,8 @@ class _Run:
         self._positions.update({each.partition: each.end for each in ranges})
         self._commit(client, of_these_topics(client, self._ids, self._positions))
         lags = self._lag_metrics(client)
+        self._progress.trouble = None
+        self._progress.records += sum(each.end - each.start for each in ranges)
         self._report(sum(each.end - each.start for each in ranges), time.monotonic() - began, lags)
 
     def _check_wanted(self) -> None:

@@ -20,6 +20,7 @@ from ottla.connect import (
     TaskOwner,
     TaskStart,
     client_overrides,
+    decisions,
     storage,
     task_clients,
 )
@@ -69,6 +70,7 @@ class SparkTaskRunner:
         self.jobs: Jobs = jobs or SparkJobs(worker, plugins=plugins)
         self.policy = RestartPolicy.of(worker)
         self.graceful_s = _milliseconds(worker, GRACEFUL_SETTING, GRACEFUL_MS_DEFAULT) / 1000
+        self.stall_ms = _milliseconds(worker, decisions.STALL_SETTING, decisions.STALL_MS_DEFAULT)
         self.levels = levels
         self.control = _control_of(self.jobs, worker)
         self.slots = Slots(self.jobs.slots, local=self.jobs.local)
@@ -152,9 +154,18 @@ class SparkTaskRunner:
     def metrics(self) -> dict[storage.TaskId, dict[str, float]]:
         """Return what each task has reported last, and how often it was started again."""
         return {
-            task: {**each.metrics, "automatic-restart-total": float(each.restarts.total)}
+            task: {
+                **each.metrics,
+                **decisions.progress_metrics(each.shown_progress(self.stall_ms), time.time_ns() // 1_000_000),
+                "automatic-restart-total": float(each.restarts.total),
+            }
             for task, each in self._running.items()
         }
+
+    def progress(self) -> dict[storage.TaskId, dict[str, Any]]:
+        """See `TaskRunner`."""
+        found = {task: each.shown_progress(self.stall_ms) for task, each in self._running.items()}
+        return {task: shown for task, shown in found.items() if shown is not None}
 
     def totals(self) -> dict[str, float]:
         """Return what the worker has counted, by the names of connect-worker-metrics; and its slots."""
@@ -209,17 +220,36 @@ class _Supervised:
         self._runner, self._start, self.task = runner, start, start.task
         self.target = start.target
         self.metrics: dict[str, float] = {}
+        self._progress: decisions.Progress | None = None
+        self._told_at_s = 0.0
         self.restarts = TaskRestarts(RestartPolicy())
         self._attempt: Attempt[TaskSpec] | None = None
         self._changed = asyncio.Event()
         self._began = 0.0
         self._failed = self._has_run = False
+        self._cause = ""
+        """The last line of the last failure."""
         self._delay_ms: int | None = None
         self._told: storage.State | None = None
         self._done: asyncio.Future[None] | None = None
         self._log = logging.getLogger("ottla.connect.tasks")
         self._version = _version_of(runner.plugins, start)
         self._is_sink = _is_sink(runner.plugins, start)
+
+    def shown_progress(self, stall_ms: int) -> dict[str, Any] | None:
+        """Return what is shown of the progress of this run; None before it has told any, and has begun a while ago."""
+        now_s = time.monotonic()
+        if self._progress is None:
+            began_ms = int((now_s - self._began) * 1000)
+            if self._attempt is None or not 0 < stall_ms < began_ms or self.target is not _Target.STARTED:
+                return None
+            told = decisions.Progress(trouble="its start has not come back", trouble_ms=began_ms)
+            return decisions.shown_progress(told, silent_ms=0, limit_ms=stall_ms, runs=True)
+        silent_ms = int((now_s - self._told_at_s) * 1000)
+        runs = self._told is _State.RUNNING
+        failing = self.restarts.warning((time.monotonic() - self._began) * 1000) if runs else None
+        more = () if failing is None else (f"{failing}: {self._cause}",)
+        return decisions.shown_progress(self._progress, silent_ms=silent_ms, limit_ms=stall_ms, runs=runs, more=more)
 
     def begin(self) -> None:
         """Run the task, behind the caller."""
@@ -334,6 +364,7 @@ class _Supervised:
 
     async def _run_once(self) -> None:
         self._failed, self._delay_ms, self._began, self._has_run = False, None, time.monotonic(), False
+        self._progress = None
         runner = self._runner
         attempt = self._attempt = runner.control.expect(self, self._spec(self.target))
         try:
@@ -392,7 +423,7 @@ class _Supervised:
         )
 
     def _note_failure(self, trace: str) -> None:
-        self._failed = True
+        self._failed, self._cause = True, (trace.strip().splitlines() or [""])[-1]
         self._runner.startup_failures += not self._has_run
         self._delay_ms = self.restarts.failed((time.monotonic() - self._began) * 1000)
         self._runner.restarts += self._delay_ms is not None
@@ -448,6 +479,8 @@ class _Supervised:
             self._runner.owner.on_topic(storage.TopicUse(message["topic"], self.task.connector, self.task.task, now_ms))
         elif op == "report":
             self.metrics = dict(message["metrics"])
+        elif op == "progress":
+            self._progress, self._told_at_s = decisions.Progress.of_message(message["told"]), time.monotonic()
         elif op == "log":
             logging.getLogger(message["logger"]).log(
                 message["level"], "[%s|task-%d] %s", self.task.connector, self.task.task, message["text"]

@@ -70,6 +70,12 @@ class TaskRestarts:
             self.total += 1
         return delay
 
+    def warning(self, ran_ms: float) -> str | None:
+        """Return what to say of a run that has lasted so long: it may end as those before it; None where it is well."""
+        if self.in_a_row < 2 or ran_ms > max(QUIET_MS, self.policy.most_ms):
+            return None
+        return f"it has failed {self.in_a_row} times in a row, and was started again {ran_ms / 1000:.0f} s ago"
+
     def words(self, delay_ms: int | None) -> str:
         """Return the line that goes before a failure's trace."""
         if self.policy.restarts_max == 0:

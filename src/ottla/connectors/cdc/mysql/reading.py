@@ -70,7 +70,7 @@ class BinlogReading:
         self._filter = GtidFilter(settings)
         self.signals: Signalling | None = None
         """What signals have asked for."""
-        self._prepared, self._refused = Prepared(), Refused()
+        self._prepared, self.refused = Prepared(), Refused()
         self._replay: Replay | None = None
         self._settings, self._events, self._history, self._metrics = settings, events, history, metrics
         self._opened = opened
@@ -86,7 +86,7 @@ class BinlogReading:
         self.waiting: list[SourceRecord] = []
         self._tables, self._charsets = Tables(), {"": "utf8mb4"}
         self._transaction: OpenTransaction | None = None
-        self._file = ""
+        self._file, self._at = "", 0
         self._server, self._has_names, self._is_mariadb = 0, False, False
         self._passed: Position | None = None
         """The end of the last transaction that this connection has told, in its server's files."""
@@ -104,8 +104,13 @@ class BinlogReading:
         self.position, self._charsets = position, dict(charsets)
         self._tables = Tables() if tables is None else tables
         self._prepared.restore(position.more)
-        self._refused.restore(position.more)
+        self.refused.restore(position.more)
         self._unsent.restore(position.more)
+
+    @property
+    def place(self) -> Mapping[str, Any]:
+        """How far the binlog was read, also within a transaction."""
+        return {"file": self._file, "position": self._at}
 
     def await_prepared(self, found: Mapping[str, Unsettled]) -> None:
         """Tell XA transactions at their commit that were prepared before the position."""
@@ -116,7 +121,7 @@ class BinlogReading:
     def keep(self) -> None:
         """Have what signals have asked for, and what is prepared, stand in the offsets from now on."""
         signals = {} if self.signals is None else self.signals.kept()
-        kept = {**signals, **self._prepared.kept(), **self._refused.kept(), **self._unsent.kept()}
+        kept = {**signals, **self._prepared.kept(), **self.refused.kept(), **self._unsent.kept()}
         if kept != self.position.more:
             self.position = self.position.keeping(kept)
 
@@ -134,7 +139,7 @@ class BinlogReading:
         self._file, self._is_first, self._passed = self.position.file, True, None
         self._mapped = {}
         self._prepared.restore(self.position.more)
-        self._refused.restore(self.position.more)
+        self.refused.restore(self.position.more)
         self._unsent.restore(self.position.more)
         if self.signals is not None:
             self.signals.incremental.lost()
@@ -166,6 +171,7 @@ class BinlogReading:
 
     def take(self, event: BinlogEvent) -> None:
         """Take the next event; raises ConnectError, DataError."""
+        self._at = event.end
         held = None if self._transaction is None else self._transaction.held
         match event:
             case Rows() | Mapped() | RowsQuery() if held is not None:
@@ -439,7 +445,7 @@ class BinlogReading:
             raise ConnectError(f"The binlog has rows at {self._file}:{event.begin} of a table that it has not told of")
         name = TableId(mapped.table_map.database, mapped.table_map.table)
         self._cascades.changed(name, event.op)
-        if transaction.is_foreign or name in self._refused:
+        if transaction.is_foreign or name in self.refused:
             self._metrics.filtered()
             return
         try:
@@ -458,7 +464,7 @@ class BinlogReading:
     def refuse(self, name: TableId, why: str) -> None:
         """Tell a table no more, of which something is not known; or pass over that, where it is asked for."""
         if self._failure == "fail":
-            self._refused.add(name, why)
+            self.refused.add(name, why)
             self.keep()
         elif self._failure == "warn":
             log.warning("Of table %s something is not told: %s", name, why)
@@ -611,9 +617,9 @@ class BinlogReading:
         self._note_charset(text, effect)
         for change in effect.changes:
             if change.kind == "DROP":
-                self._refused.dropped(change.id)
+                self.refused.dropped(change.id)
             elif change.previous is not None:
-                self._refused.renamed(change.previous, change.id)
+                self.refused.renamed(change.previous, change.id)
         self.keep()
         self._formats.clear()
         if self.signals is not None:
@@ -629,7 +635,7 @@ class BinlogReading:
                 self._tell(event, words, part)
 
     def _is_told(self, table: TableId) -> bool:
-        return self._selection.has_table(table) and table not in self._refused
+        return self._selection.has_table(table) and table not in self.refused
 
     def _not_understood(self, event: Query, text: str, error: Exception) -> None:
         """Forget what is known of the tables that a statement names: where their rows come, the server is asked."""

@@ -271,6 +271,15 @@ class BinlogSourceTask(CaptureTask[BinlogStream]):
     def _keep(self) -> None:
         self._changes.keep()
 
+    def _server_state(self) -> Mapping[str, Any]:
+        return {"read": self._changes.place} if self._stream is not None else {}
+
+    def _held(self) -> tuple[int, int | None]:
+        return len(self._changes.waiting), None
+
+    def _left_out(self) -> Sequence[str]:
+        return self._changes.refused.told()
+
     # -- the stream
 
     def _opened_stream(self) -> BinlogStream:
