@@ -239,6 +239,9 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
     def _silent_s(self) -> float:
         return 0.0 if self._stream is None else self._stream.silent_s
 
+    def _left_out(self) -> Sequence[str]:
+        return self._refused.told()
+
     def _captured(self) -> list[str]:
         catalog = self._asked_of()
         return [str(each) for each in catalog.names() if self._selection.has_table(each)]
