@@ -107,6 +107,7 @@ def test_postgresql_is_given_nothing_to_guess_at(
         ("DATE", texts("2024-01-03", "infinity", "0044-03-15 BC"), ["2024-01-03", "infinity", "0044-03-15 BC"]),
         ("TIMESTAMP", texts(NOW, "2024-01-03T10:00:01Z", "-infinity"), [NOW, NOW, "-infinity"]),
         ("TIMESTAMPTZ", texts(f"{NOW}+02", "2024-01-03T10:00:01Z"), ["2024-01-03 08:00:01+00", f"{NOW}+00"]),
+        ("NAME", texts("x" * 63, "ä"), ["x" * 63, "ä"]),
         ("INTERVAL", texts("1 day", "P1D", "01:02:03"), ["1 day", "1 day", "01:02:03"]),
     ],
 )
@@ -136,6 +137,8 @@ NUMBERS = SchemaBuilder.array(data.FLOAT64).build()
         ("NUMERIC(5,2)", texts("1.999", "0.001")),
         ("MONEY", [*texts("1.005"), (data.decimal_schema(3), Decimal("1.005"))]),
         ("OID", [(data.INT64, -1), (data.INT64, 1 << 32)]),
+        ("NAME", texts("x" * 64, "ä" * 32)),
+        ('"char"', texts("ab", "ä")),
         ("NUMERIC(5,2)[]", [(NUMBERS, [1.0, 1.999])]),
         ("SMALLINT[]", [(NUMBERS, [1.5])]),
         ("DATE[]", [(SchemaBuilder.array(data.STRING).build(), ["today"])]),

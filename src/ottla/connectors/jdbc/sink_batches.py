@@ -244,8 +244,9 @@ class Batches:
             raise TableChangeError(f"The database lists column {', '.join(lost)} of table {name} under another name")
         written = tuple(each for each in columns if each is not None)
         binds = tuple(
-            self._binders.of(shape.fields[place].name, shape.fields[place].schema, table.types[columns[place] or ""])
-            for place in places
+            self._binders.of(each.name, each.schema, table.types[column], cast=table.casts.get(column, ""))
+            for each, column in zip(shape.fields, columns, strict=True)
+            if column is not None
         )
         return _Prepared(Target(table, written, shape.keys), binds, places)
 

@@ -17,7 +17,7 @@ from sqlalchemy.types import TypeEngine
 from ottla.base import decimal_of_text
 from ottla.connect import DataError, Schema, SchemaType, data
 
-__all__ = ["exact_check"]
+__all__ = ["BYTES_OF", "exact_check", "text_of_bytes"]
 
 Check = Callable[[Any], Any]
 
@@ -26,6 +26,8 @@ _INTEGERS = (SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT
 _DOUBLE_BITS = 53
 _SINGLE_DIGITS = 24
 _EXACT = Context(prec=200_000)
+BYTES_OF = {"name": 63, '"char"': 1}
+"""PostgreSQL's types of texts that are cut without a word, and how many bytes they hold."""
 
 
 def exact_check(schema: Schema, type_: TypeEngine[Any], dialect: str) -> Check | None:
@@ -151,6 +153,17 @@ def _text(length: int) -> Check:
     def check(value: Any) -> Any:
         if len(value) > length:
             raise DataError(f"A text of {len(value)} characters is too long for a column of {length}")
+        return value
+
+    return check
+
+
+def text_of_bytes(most: int, named: str) -> Check:
+    """Return a check of texts of so many bytes in UTF-8 at most; raises DataError for a longer one."""
+
+    def check(value: Any) -> Any:
+        if len(value.encode(errors="surrogatepass")) > most:
+            raise DataError(f"A column of type {named} holds {most} bytes, and would cut the text")
         return value
 
     return check

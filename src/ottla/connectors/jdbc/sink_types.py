@@ -15,7 +15,7 @@ from sqlalchemy.types import TypeEngine
 
 from ottla.connect import ConnectError, DataError, Schema, SchemaType, Struct, data
 from ottla.connectors.jdbc.far_values import far_bound
-from ottla.connectors.jdbc.sink_exact import exact_check
+from ottla.connectors.jdbc.sink_exact import BYTES_OF, exact_check, text_of_bytes
 from ottla.connectors.jdbc.sink_times import guess_check
 
 __all__ = ["Binders", "column_type", "default_clause"]
@@ -111,9 +111,14 @@ class Binders:
         self.number_times = dict(number_times or {})
         self._texts = dialect == "sqlite"
 
-    def of(self, name: str, schema: Schema, type_: TypeEngine[Any] | None) -> Bind:
-        """Return how a field's values become a column's, None where they are the same."""
+    def of(self, name: str, schema: Schema, type_: TypeEngine[Any] | None, *, cast: str = "") -> Bind:
+        """Return how a field's values become a column's, None where they are the same.
+
+        `cast` is PostgreSQL's name of the type, which says more of those that are texts.
+        """
         type_ = getattr(type_, "data_type", type_)  # what a domain is made of
+        if schema.type is SchemaType.STRING and cast in BYTES_OF:
+            return text_of_bytes(BYTES_OF[cast], cast)
         if schema.type is SchemaType.ARRAY and schema.value_schema is not None and isinstance(type_, sa.ARRAY):
             inner = schema.value_schema
             return _each(self.of(name, inner, type_ if inner.type is SchemaType.ARRAY else type_.item_type))
