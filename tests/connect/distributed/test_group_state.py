@@ -65,7 +65,7 @@ def test_connectors_that_come_or_go_take_a_rebalance_and_changed_ones_do_not() -
     known = ConfigState(configs=Map({"here": {}}))
     for change, rebalance, updated in (
         (ConnectorUpdated("here"), False, {"here"}),
-        (ConnectorUpdated("new"), True, set()),
+        (ConnectorUpdated("new"), True, {"new"}),
         (ConnectorRemoved("here"), True, set()),
         (ConnectorRemoved("gone"), False, {"gone"}),
         (TasksUpdated("here", (TaskId("here", 0),)), True, set()),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -41,9 +43,13 @@ def found_in(mutation: Mutation, worlds: int = WORLDS, first: int = FIRST) -> tu
 
 def _has_the_target_from_before_the_fence(surgeon: Surgeon) -> None:
     async def fence_and_start(self: Any, task: TaskId, generation: int) -> None:
-        state = self._current()
+        state, is_fenced = self._current(), False
         try:
-            await self._fence(task.connector)
+            while not is_fenced:
+                with suppress(OttlaError, TimeoutError):
+                    await self._fence(task.connector)
+                    is_fenced = True
+                await asyncio.sleep(0 if is_fenced else 1)
             if self._is_current(task) and task in state.task_configs:
                 [start] = self._hosting.task_starts(state, [task], generation)
                 name = self._settings.task_transactional_id(task.connector, task.task)

@@ -116,7 +116,11 @@ class _Runner:
 
 def local_work(runner: _Runner, told: list[Status], fence: Any) -> LocalWork:
     state = folded(ConnectorConfig("a", {"x": "1"}), TaskConfig(TASK, {"n": "1"}), TasksCommit("a", 1))
+
+    async def remove(name: str) -> None: ...
+
     hosting: Any = SimpleNamespace(
+        connectors=SimpleNamespace(remove=remove),
         is_sink=lambda config: False,
         task_starts=lambda state, tasks, generation: [
             TaskStart(each, {}, {}, TargetState.STARTED, generation) for each in tasks
@@ -186,5 +190,21 @@ def test_a_configuration_topic_that_is_not_read_in_time_is_told_as_that() -> Non
         with pytest.raises(ConnectError, match="Failed to read to end of config topic before modifying offsets: timed"):
             await configs.read(3, before="modifying offsets")
         await configs.close()
+
+    in_model(test)
+
+
+def test_a_connector_that_is_deleted_before_it_starts_is_begun_when_it_is_made_again() -> None:
+    """It was taken for one that runs: the next one of its name had a connector that was never asked for tasks."""
+
+    async def test(kafka: KafkaModel) -> None:
+        told: list[Status] = []
+
+        async def fence(name: str) -> None: ...
+
+        work = local_work(_Runner(), told, fence)
+        await work.launch("gone", 3)
+        assert not work.connectors
+        assert told == [Status("gone", State.UNASSIGNED, "mine", 3)]
 
     in_model(test)

@@ -101,6 +101,7 @@ class PendingChanges:
                 self._add_connector(name, is_other=name in known.configs)
             case ConnectorUpdated(name):
                 self._add_connector(name, is_other=name not in known.configs)
+                self.updated.add(name)  # whoever still has one of that name that was deleted has to begin this one
             case TasksUpdated(name, tasks):
                 self.rebalance = True
                 if tasks:

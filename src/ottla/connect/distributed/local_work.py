@@ -104,7 +104,11 @@ class LocalWork:
         async with self._lane(name):
             await self._hosting.connectors.remove(name)
             state = self._current()
-            if name not in self.connectors or name not in state.configs:
+            if name not in self.connectors:
+                return
+            if name not in state.configs:  # it is begun anew where another is made under its name before a rebalance
+                self.connectors.discard(name)
+                self._tell(Status(name, State.UNASSIGNED, self._worker_id, generation))
                 return
             try:
                 await self._hosting.start(state, name, generation)
