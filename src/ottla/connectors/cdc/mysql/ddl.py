@@ -5,8 +5,10 @@ The server has run the statement already, so that it is well formed. What says n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from ottla.connectors.cdc.catalog import TableId
 from ottla.connectors.cdc.mysql.ddl_alter import Alteration, altered, with_key
@@ -14,6 +16,7 @@ from ottla.connectors.cdc.mysql.ddl_columns import (
     ColumnDefinition,
     KeyDefinition,
     charset_clause,
+    charset_of_collation,
     column_definition,
     column_name,
     default_value,
@@ -22,10 +25,12 @@ from ottla.connectors.cdc.mysql.ddl_columns import (
     settled,
     skip_clause,
 )
-from ottla.connectors.cdc.mysql.ddl_words import DdlError, Words, skip_settings
+from ottla.connectors.cdc.mysql.ddl_words import DdlError, Words, is_about_database, skip_settings
 from ottla.connectors.cdc.mysql.tables import SqlTable, Tables
 
-__all__ = ["Effect", "TableChange", "follow"]
+__all__ = ["Effect", "TableChange", "follow", "note_charset"]
+
+_CHARSET: Final = re.compile(r"(?:CHARACTER\s+SET|CHARSET)\s*(?:=\s*)?(\w+)|COLLATE\s*(?:=\s*)?(\w+)", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,18 @@ def follow(statement: str, database: str, tables: Tables, charsets: Mapping[str,
         name = statement_of.table_name()
         return Effect(name.schema, (TableChange("TRUNCATE", name, tables.get(name)),))
     return Effect(database, is_ddl=False)
+
+
+def note_charset(statement: str, database: str, charsets: dict[str, str]) -> None:
+    """Take in which character set a statement about a database gives it; the server's own is that of the name ""."""
+    if not is_about_database(statement):
+        return
+    found = _CHARSET.search(statement)
+    charset = None if found is None else found[1] or charset_of_collation(found[2])
+    if charset is not None:
+        charsets[database] = charsets[""] if charset.lower() == "default" else charset.lower()
+    elif database not in charsets:
+        charsets[database] = charsets[""]
 
 
 class _Statement:

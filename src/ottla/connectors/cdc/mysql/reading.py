@@ -27,9 +27,8 @@ from ottla.connectors.cdc.mysql.binlog import (
 )
 from ottla.connectors.cdc.mysql.binlog_events import BinlogMoment, SchemaChanges, stands_at
 from ottla.connectors.cdc.mysql.cascades import Cascades
-from ottla.connectors.cdc.mysql.ddl import Effect, TableChange, follow
-from ottla.connectors.cdc.mysql.ddl_columns import charset_of_collation
-from ottla.connectors.cdc.mysql.ddl_words import DdlError, is_about_database, words_of
+from ottla.connectors.cdc.mysql.ddl import Effect, TableChange, follow, note_charset
+from ottla.connectors.cdc.mysql.ddl_words import DdlError, words_of
 from ottla.connectors.cdc.mysql.gtids import GtidFilter
 from ottla.connectors.cdc.mysql.history import HistoryStore, history_record
 from ottla.connectors.cdc.mysql.plain_bytes import TableMap
@@ -51,7 +50,6 @@ _SILENT: Final = re.compile(r"(?:SAVEPOINT|ROLLBACK TO|ROLLBACK WORK TO|RELEASE 
 _XA: Final = re.compile(r"XA\s+(START|BEGIN|END|PREPARE|COMMIT|ROLLBACK)\b", re.I)
 _ENDS: Final = re.compile(r"(?:COMMIT|ROLLBACK)\b", re.I)
 _BEGINS: Final = re.compile(r"(?:BEGIN|START TRANSACTION)\b", re.I)
-_CHARSET: Final = re.compile(r"(?:CHARACTER\s+SET|CHARSET)\s*(?:=\s*)?(\w+)|COLLATE\s*(?:=\s*)?(\w+)", re.I)
 _H: Final = "schema.history.internal"
 
 
@@ -614,7 +612,7 @@ class BinlogReading:
             self.keep()
         if not effect.is_ddl or effect.database.lower() in SYSTEM:
             return
-        self._note_charset(text, effect)
+        note_charset(text, effect.database, self._charsets)
         for change in effect.changes:
             if change.kind == "DROP":
                 self.refused.dropped(change.id)
@@ -654,17 +652,6 @@ class BinlogReading:
         self._formats.clear()
         gone = tuple(TableChange("DROP", each) for each in forgotten)
         self._keep(event, text, Effect(event.database, gone) if gone else None)
-
-    def _note_charset(self, text: str, effect: Effect) -> None:
-        if not is_about_database(text):
-            return
-        found = _CHARSET.search(text)
-        charset = None if found is None else found[1] or charset_of_collation(found[2])
-        if charset is not None:
-            is_default = charset.lower() == "default"
-            self._charsets[effect.database] = self._charsets[""] if is_default else charset.lower()
-        elif effect.database not in self._charsets:
-            self._charsets[effect.database] = self._charsets[""]
 
     def _keep(self, event: Query, text: str, effect: Effect | None) -> None:
         """Write a statement into the history, before any row behind it is told."""
