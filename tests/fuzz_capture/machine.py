@@ -23,7 +23,7 @@ from tests.fuzz_capture.model import Model, Table, Topic, differences
 
 __all__ = ["Capture", "Fault", "Run", "Session", "Side"]
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 """How long the end of what was committed may take to be told."""
 DDL = re.compile(r"\b(alter|create|drop|rename|truncate)\b", re.IGNORECASE)
 KILLS = ("before-produce", "before-offsets", "after-offsets")
