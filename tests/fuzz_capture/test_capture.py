@@ -54,6 +54,7 @@ def topic(*changes: tuple[str, dict[str, str] | None, dict[str, str | None] | No
         (topic(("c", None, {"id": "1", "n_": "4", "a": "x"})), ""),
         (topic(("c", None, {"id": "1", "n_": "4", "a": None})), "told None"),
         (topic(("c", None, {"id": "1", "n_": "4"})), "columns"),
+        (topic(("u", None, {"id": "1", "n_": "4", "a": NOT_SENT})), ""),
         (topic(), "is not told"),
         (topic(("c", None, {"id": "1", "n_": "4", "a": "x"}), ("d", None, None)), "is not told"),
         (topic(("c", None, {"id": "1", "n_": "1", "a": "x"}), ("u", None, {"id": "1", "n_": "4", "a": NOT_SENT})), ""),
