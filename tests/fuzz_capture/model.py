@@ -140,9 +140,10 @@ def _sent(table: Table, row: Row, has: Sequence[Row]) -> Row:
 
 def _by_key(table: Table, topic: Topic, has: Sequence[Row], since: int) -> list[str]:
     found = []
+    keyed = {tuple(_as_typed(table, dict(key)).items()): told for key, told in topic.keyed.items()}
     for row in has:
         key = tuple((name, row.get(name)) for name in table.key if name in row)
-        tells = topic.keyed.get(key)
+        tells = keyed.get(key)
         if tells is None:
             keys = {tuple(name for name, _ in each) for each, told in topic.keyed.items() if _at(told) >= since}
             found.append(

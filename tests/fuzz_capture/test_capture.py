@@ -69,6 +69,13 @@ def test_a_difference_is_said(told: Topic, said: str) -> None:
     assert (said in found[0]) if said else not found, found
 
 
+def test_a_number_as_key_that_is_told_as_a_text_is_compared_by_its_value() -> None:
+    table = Table("t", ("id", "n_"), {"id": "numeric(10,2)", "n_": "bigint"}, ("id",), [{"id": "28", "n_": "4"}])
+    found = Topic()
+    found.take({"id": "28.00"}, "c", None, {"id": "28.00", "n_": "4"})
+    assert not differences(table, found, 4)
+
+
 def test_rows_from_before_a_tables_last_ddl_are_not_compared() -> None:
     assert not differences(TABLE, topic(), 5)
 
