@@ -110,7 +110,7 @@ class Table:
 def differences(table: Table, topic: Topic, since: int) -> list[str]:
     """Return what differs between a table and its topic, of rows that the step `since` or a later one has written."""
     has = [{name: row[name] for name in row if name not in table.left_out} for row in table.rows if _at(row) >= since]
-    tells = [_as_typed(table, row) for row in topic.since(since)]
+    tells = [_sent(table, _as_typed(table, row), has) for row in topic.since(since)]
     found = []
     if table.key and topic.loose and any(_at(row) >= since for row in topic.loose):
         found.append(f"{table.name}: rows without the key {table.key} were told")
@@ -130,11 +130,20 @@ def differences(table: Table, topic: Topic, since: int) -> list[str]:
     return found[:SHOWN_MAX]
 
 
+def _sent(table: Table, row: Row, has: Sequence[Row]) -> Row:
+    """Return a row whose values that no record of this topic has sent are the server's: a table was renamed since."""
+    if not table.key or not any(value in _NOT_SENT for value in row.values()):
+        return row
+    same = next((each for each in has if all(each.get(name) == row.get(name) for name in table.key)), row)
+    return {name: same.get(name, value) if value in _NOT_SENT else value for name, value in row.items()}
+
+
 def _by_key(table: Table, topic: Topic, has: Sequence[Row], since: int) -> list[str]:
     found = []
+    keyed = {tuple(_as_typed(table, dict(key)).items()): told for key, told in topic.keyed.items()}
     for row in has:
         key = tuple((name, row.get(name)) for name in table.key if name in row)
-        tells = topic.keyed.get(key)
+        tells = keyed.get(key)
         if tells is None:
             keys = {tuple(name for name, _ in each) for each, told in topic.keyed.items() if _at(told) >= since}
             found.append(

@@ -120,7 +120,10 @@ def test_rows_that_wait_behind_a_refused_one_are_not_told_and_their_offsets_know
     found = read_until_quiet(task, None, 0.3)
     task.stop()
     assert told(found, "t") == [("c", 1)] and told(found, "z") == [("c", 1), ("c", 2)]
-    assert all("public.t" in each.source_offset[REFUSED] for each in found if each.source_offset)
+    behind = [
+        each for each in found if (each.topic or "").endswith(".z")
+    ]  # the row before may come in a poll of its own
+    assert all("public.t" in each.source_offset[REFUSED] for each in behind if each.source_offset)
 
 
 def test_a_number_that_no_decimal_is_refuses_its_table_in_an_incremental_snapshot(

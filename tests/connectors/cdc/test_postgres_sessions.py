@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import signal
@@ -210,7 +211,10 @@ def ended(server: PostgresServer, database: str, application: str) -> None:
         until(lambda: not connection.execute(query, (database, application)).fetchall(), "sessions end", every=0.02)
 
 
-def test_a_catalogue_connection_that_was_ended_while_idle_is_opened_anew(server: PostgresServer, database: str) -> None:
+def test_a_catalogue_connection_that_was_ended_while_idle_is_opened_anew(
+    server: PostgresServer, database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ottla.connectors.cdc")
     run_sql(server, database, "create table t (id int primary key)")
     settings = {"topic.prefix": f"idle_{database}", "snapshot.mode": "no_data", "heartbeat.interval.ms": "1"}
     query = "insert into t select coalesce(max(id), 100) + 1 from t where id >= 100"
@@ -222,6 +226,8 @@ def test_a_catalogue_connection_that_was_ended_while_idle_is_opened_anew(server:
     found = read_until_quiet_of(task, lambda found: any(each.value["after"]["id"] == 2 for each in found))
     assert found[-1].value["after"]["v"] in ("x", None)
     task.stop()
+    assert "has ended, and is opened anew" in caplog.text
+    assert "trying again" not in caplog.text, "the stream is not hung up for it"
 
 
 def read_until_quiet_of(task: Any, is_there: Any) -> list[SourceRecord]:
