@@ -162,7 +162,15 @@ class BinlogSourceTask(CaptureTask[BinlogStream]):
             return
         self._stopping.wait(self._settings["snapshot.delay.ms"] / 1000)
         has_rows = self._mode != "no_data"
+        is_again = has_rows and next(iter(self._history.load()), None) is not None
         snapshot = Snapshot(*self._given(self._server), is_open=has_rows, failed=self._changes.refuse)
+        if is_again:
+            captured = sorted(str(each) for each in snapshot.tables if self._events.selection.has_table(each))
+            log.warning(
+                "A snapshot was begun before, and the tables are read anew: rows that it has told and that were deleted "
+                "since stay in the topics of %s",
+                ", ".join(captured),
+            )
         snapshot.keep(self._history)
         self._changes.begin(snapshot.position, snapshot.charsets, snapshot.tables)
         self._changes.await_prepared(snapshot.prepared)
