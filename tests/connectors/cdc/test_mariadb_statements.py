@@ -563,3 +563,20 @@ def test_texts_are_read_by_the_character_set_that_a_database_or_a_table_has_by_t
     )
     assert told_until(task, ("c", 1, '{"é": "ü"}'), store) == [("c", "ő"), ("c", 1, '{"é": "ü"}')]
     task.stop()
+
+
+def test_a_snapshot_that_is_made_again_says_which_topics_may_keep_deleted_rows(
+    server: MariaDbServer, database: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_sql(server, "create table t (id int primary key); insert into t values (1), (2)", database)
+    history = tmp_path / "history"
+    task = begun(server, history, **settings_of(database))
+    first = read(task, 2)
+    task.stop()
+    assert [each.value["after"]["id"] for each in first] == [1, 2] and "was begun before" not in caplog.text
+    run_sql(server, "delete from t where id = 1", database)
+    task = begun(server, history, **settings_of(database))  # whose offsets were not stored
+    second = read(task, 1)
+    task.stop()
+    assert [each.value["after"]["id"] for each in second] == [2]
+    assert f"stay in the topics of {database}.t" in caplog.text
