@@ -25,6 +25,8 @@ __all__ = ["HTTPS", "Encryption", "ListenerTls", "own_configuration"]
 log = logging.getLogger(__name__)
 
 PREFIX = "ssl."
+PLACEHOLDER = "${"
+"""What begins the name of a value that stands elsewhere, in a file as it may be."""
 HTTPS = Listener("HTTPS", "", 0, SecurityProtocol.SSL)
 """What stands for the pages of metrics and health: their keys are `listener.name.https.ssl.…`, over `ssl.…`."""
 CLIENT_AUTH = "ssl.client.auth"
@@ -135,7 +137,10 @@ class Encryption:
         With `applies` what is configured alike is read again, for its files may have changed: no record of the metadata
         will say so. Files are read by a thread. Raises INVALID_REQUEST where a listener could not become what it says.
         """
-        wanted = await read_in_time(partial(self._wanted, image, own), what="configuration")
+        if any(PLACEHOLDER in value for value in own.values()):  # it may stand in a file
+            wanted = await read_in_time(partial(self._wanted, image, own), what="configuration")
+        else:
+            wanted = self._wanted(image, own)
         before = image.broker_config(self._config.node_id)
         for each in self._by_name.values():
             named = [name for name in names if name.startswith(each.listener.own_prefix + PREFIX)]
