@@ -375,3 +375,40 @@ def test_a_key_that_json_schema_says_is_a_plain_value_is_one_column(schema: str,
     )
     (found,) = run_case(text, [{"topic": "s", "key": key, "value": {"V": 1}}], topics)
     assert found.key == key
+
+
+ENTRIES = [{"key": "a", "value": 1}, {"key": None, "value": 2}]
+KEY_OR_NULL = {"oneOf": [{"type": "null"}, {"type": "string"}]}
+ENTRY = {"type": "object", "properties": {"key": KEY_OR_NULL, "value": {"type": "integer"}}}
+AS_ENTRIES = {"type": "array", "items": ENTRY}
+
+
+def test_json_schemas_maps_are_written_as_the_entries_that_their_schema_tells() -> None:
+    columns = [SqlColumn("M", MapType(STRING, MapType(STRING, INTEGER)))]
+    written = codec("JSON_SR", columns).encode(({"a": {None: 1}},))
+    assert written is not None
+    assert json.loads(written[5:]) == {"M": [{"key": "a", "value": [{"key": None, "value": 1}]}]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "given", "kept"),
+    [
+        ({**AS_ENTRIES, "connect.type": "map"}, ENTRIES, {"a": 1, "null": 2}),
+        ({**AS_ENTRIES, "connect.type": "map"}, {"a": 1}, {"a": 1}),
+        ({"type": "object", "connect.type": "map", "additionalProperties": {"type": "integer"}}, {"a": 1}, {"a": 1}),
+        (AS_ENTRIES, ENTRIES, [{"KEY": "a", "VALUE": 1}, {"KEY": None, "VALUE": 2}]),
+    ],
+)
+def test_json_schemas_maps_are_read_as_entries_and_as_objects(
+    schema: Mapping[str, object], given: object, kept: object
+) -> None:
+    topics: Topics = [
+        {"name": "t", "valueFormat": "JSON_SR", "valueSchema": {"type": "object", "properties": {"M": schema}}}
+    ]
+    text = (
+        "CREATE STREAM S (K STRING KEY) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON_SR');"
+        "CREATE STREAM R WITH (VALUE_FORMAT='JSON') AS SELECT * FROM S;"
+        "CREATE STREAM Q WITH (VALUE_FORMAT='JSON_SR') AS SELECT * FROM S;"
+    )
+    found = run_case(text, [{"topic": "t", "key": "k", "value": {"M": given}}], topics)
+    assert [record.value for record in found] == [{"M": kept}, {"M": kept}]
