@@ -364,11 +364,23 @@ def test_a_map_with_a_null_key_is_written_as_converters_write_it(format_: str, s
 
 
 @pytest.mark.parametrize(
-    ("schema", "key"), [("integer", 4), ("string", "a"), ("number", Decimal("1.5")), ("boolean", True)]
+    ("schema", "key"),
+    [
+        ({"type": "integer"}, 4),
+        ({"type": "string"}, "a"),
+        ({"type": "number"}, Decimal("1.5")),
+        ({"type": "boolean"}, True),
+        ({"type": "integer", "connect.type": "int32"}, 4),
+        ({"type": "string", "connect.type": "string"}, "a"),
+        ({"type": "boolean", "connect.type": "boolean"}, True),
+        ({"oneOf": [{"type": "null"}, {"type": "string", "connect.type": "string"}]}, "a"),
+    ],
 )
 @pytest.mark.parametrize("kind", ["STREAM", "TABLE"])
-def test_a_key_that_json_schema_says_is_a_plain_value_is_one_column(schema: str, key: object, kind: str) -> None:
-    topics: Topics = [{"name": "s", "keyFormat": "JSON_SR", "keySchema": {"type": schema}}]
+def test_a_key_that_json_schema_says_is_a_plain_value_is_one_column(
+    schema: Mapping[str, object], key: object, kind: str
+) -> None:
+    topics: Topics = [{"name": "s", "keyFormat": "JSON_SR", "keySchema": schema}]
     text = (
         f"CREATE {kind} S (V INT) WITH (KAFKA_TOPIC='s', KEY_FORMAT='JSON_SR', VALUE_FORMAT='JSON');"
         f"CREATE {kind} R AS SELECT ROWKEY AS K, V FROM S;"
