@@ -424,3 +424,15 @@ def test_json_schemas_maps_are_read_as_entries_and_as_objects(
     )
     found = run_case(text, [{"topic": "t", "key": "k", "value": {"M": given}}], topics)
     assert [record.value for record in found] == [{"M": kept}, {"M": kept}]
+
+
+def test_a_cases_schema_has_its_id_before_those_that_it_refers_to() -> None:
+    event = {"name": "event.proto", "schema": 'syntax = "proto3"; message Event { int64 at = 1; }'}
+    text = 'syntax = "proto3"; import "event.proto"; message Log { Event event = 1; }'
+    topics: Topics = [{"name": "t", "valueFormat": "PROTOBUF", "valueSchema": text, "valueSchemaReferences": [event]}]
+    statements = (
+        "CREATE STREAM S WITH (KAFKA_TOPIC='t', VALUE_FORMAT='PROTOBUF', VALUE_SCHEMA_ID=1);"
+        "CREATE STREAM R AS SELECT * FROM S;"
+    )
+    (found,) = run_case(statements, [{"topic": "t", "value": {"event": {"at": 1}}}], topics)
+    assert found.value == {"event": {"at": 1}}
