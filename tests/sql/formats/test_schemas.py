@@ -364,14 +364,75 @@ def test_a_map_with_a_null_key_is_written_as_converters_write_it(format_: str, s
 
 
 @pytest.mark.parametrize(
-    ("schema", "key"), [("integer", 4), ("string", "a"), ("number", Decimal("1.5")), ("boolean", True)]
+    ("schema", "key"),
+    [
+        ({"type": "integer"}, 4),
+        ({"type": "string"}, "a"),
+        ({"type": "number"}, Decimal("1.5")),
+        ({"type": "boolean"}, True),
+        ({"type": "integer", "connect.type": "int32"}, 4),
+        ({"type": "string", "connect.type": "string"}, "a"),
+        ({"type": "boolean", "connect.type": "boolean"}, True),
+        ({"oneOf": [{"type": "null"}, {"type": "string", "connect.type": "string"}]}, "a"),
+    ],
 )
 @pytest.mark.parametrize("kind", ["STREAM", "TABLE"])
-def test_a_key_that_json_schema_says_is_a_plain_value_is_one_column(schema: str, key: object, kind: str) -> None:
-    topics: Topics = [{"name": "s", "keyFormat": "JSON_SR", "keySchema": {"type": schema}}]
+def test_a_key_that_json_schema_says_is_a_plain_value_is_one_column(
+    schema: Mapping[str, object], key: object, kind: str
+) -> None:
+    topics: Topics = [{"name": "s", "keyFormat": "JSON_SR", "keySchema": schema}]
     text = (
         f"CREATE {kind} S (V INT) WITH (KAFKA_TOPIC='s', KEY_FORMAT='JSON_SR', VALUE_FORMAT='JSON');"
         f"CREATE {kind} R AS SELECT ROWKEY AS K, V FROM S;"
     )
     (found,) = run_case(text, [{"topic": "s", "key": key, "value": {"V": 1}}], topics)
     assert found.key == key
+
+
+ENTRIES = [{"key": "a", "value": 1}, {"key": None, "value": 2}]
+KEY_OR_NULL = {"oneOf": [{"type": "null"}, {"type": "string"}]}
+ENTRY = {"type": "object", "properties": {"key": KEY_OR_NULL, "value": {"type": "integer"}}}
+AS_ENTRIES = {"type": "array", "items": ENTRY}
+
+
+def test_json_schemas_maps_are_written_as_the_entries_that_their_schema_tells() -> None:
+    columns = [SqlColumn("M", MapType(STRING, MapType(STRING, INTEGER)))]
+    written = codec("JSON_SR", columns).encode(({"a": {None: 1}},))
+    assert written is not None
+    assert json.loads(written[5:]) == {"M": [{"key": "a", "value": [{"key": None, "value": 1}]}]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "given", "kept"),
+    [
+        ({**AS_ENTRIES, "connect.type": "map"}, ENTRIES, {"a": 1, "null": 2}),
+        ({**AS_ENTRIES, "connect.type": "map"}, {"a": 1}, {"a": 1}),
+        ({"type": "object", "connect.type": "map", "additionalProperties": {"type": "integer"}}, {"a": 1}, {"a": 1}),
+        (AS_ENTRIES, ENTRIES, [{"KEY": "a", "VALUE": 1}, {"KEY": None, "VALUE": 2}]),
+    ],
+)
+def test_json_schemas_maps_are_read_as_entries_and_as_objects(
+    schema: Mapping[str, object], given: object, kept: object
+) -> None:
+    topics: Topics = [
+        {"name": "t", "valueFormat": "JSON_SR", "valueSchema": {"type": "object", "properties": {"M": schema}}}
+    ]
+    text = (
+        "CREATE STREAM S (K STRING KEY) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON_SR');"
+        "CREATE STREAM R WITH (VALUE_FORMAT='JSON') AS SELECT * FROM S;"
+        "CREATE STREAM Q WITH (VALUE_FORMAT='JSON_SR') AS SELECT * FROM S;"
+    )
+    found = run_case(text, [{"topic": "t", "key": "k", "value": {"M": given}}], topics)
+    assert [record.value for record in found] == [{"M": kept}, {"M": kept}]
+
+
+def test_a_cases_schema_has_its_id_before_those_that_it_refers_to() -> None:
+    event = {"name": "event.proto", "schema": 'syntax = "proto3"; message Event { int64 at = 1; }'}
+    text = 'syntax = "proto3"; import "event.proto"; message Log { Event event = 1; }'
+    topics: Topics = [{"name": "t", "valueFormat": "PROTOBUF", "valueSchema": text, "valueSchemaReferences": [event]}]
+    statements = (
+        "CREATE STREAM S WITH (KAFKA_TOPIC='t', VALUE_FORMAT='PROTOBUF', VALUE_SCHEMA_ID=1);"
+        "CREATE STREAM R AS SELECT * FROM S;"
+    )
+    (found,) = run_case(statements, [{"topic": "t", "value": {"event": {"at": 1}}}], topics)
+    assert found.value == {"event": {"at": 1}}

@@ -154,7 +154,7 @@ def test_what_was_added_and_undone_leaves_nothing(name: str, kept: list[int | No
 
 @given(st.sampled_from(MERGED), st.lists(INTEGERS, max_size=6), st.lists(INTEGERS, max_size=6))
 def test_two_merged_states_are_that_of_all_rows(name: str, one: list[int | None], other: list[int | None]) -> None:
-    aggregate = resolved(name, INTEGER)
+    aggregate = resolved(name, DOUBLE if name == "STDDEV_SAMP" else INTEGER)
     assert aggregate.merge is not None
     states = []
     for values in (one, other):
@@ -197,3 +197,39 @@ def test_a_table_function_makes_rows_of_an_array() -> None:
 def test_a_sum_that_its_decimal_cannot_hold_fails() -> None:
     with pytest.raises(EvaluationError, match="must round to an absolute value less than 10"):
         over(resolved("SUM", DecimalType(4, 2)), [(Decimal("99.99"),), (Decimal("0.01"),)])
+
+
+@pytest.mark.parametrize(
+    ("name", "type_", "one", "other", "worth"),
+    [
+        ("STDDEV_SAMP", INTEGER, [1, 2], [4, 4], 9.5 / 3),
+        ("STDDEV_SAMP", BIGINT, [-1, -2], [0], (0.5 + 2 / 3) / 2),
+        ("STDDEV_SAMP", DOUBLE, [1.0, 2.0], [4.0, 4.0], 6.75 / 3),
+        ("STDDEV_SAMPLE", INTEGER, [1, 2], [4, 4], math.sqrt(6.75 / 3)),
+        ("STDDEV_SAMP", INTEGER, [], [4, 6], 2.0),
+    ],
+)
+def test_two_sessions_spread_is_told_of_the_means_that_ksqldb_takes_of_their_type(
+    name: str, type_: SqlType, one: list[object], other: list[object], worth: float
+) -> None:
+    """ksqlDB's variance of whole numbers takes whole means of two sessions, towards 0."""
+    aggregate = resolved(name, type_)
+    assert aggregate.merge is not None
+    states = []
+    for values in (one, other):
+        state = aggregate.initial()
+        for value in values:
+            state = aggregate.add(state, value)
+        states.append(state)
+    found = aggregate.result(aggregate.merge(*states))
+    assert isinstance(found, float) and math.isclose(found, worth)
+
+
+def test_a_spread_goes_on_from_a_state_whose_sum_is_of_floats_as_earlier_versions_kept_it() -> None:
+    aggregate = resolved("STDDEV_SAMP", BIGINT)
+    assert aggregate.result(aggregate.add([2, 10.0, 2.0], 8)) == 4.0
+
+
+def test_a_spread_of_large_whole_numbers_is_exact_where_a_float_is_not() -> None:
+    far = 2**60
+    assert over(resolved("STDDEV_SAMP", BIGINT), [(far + 1,), (far + 3,)]) == 2.0

@@ -31,7 +31,7 @@ _SCALARS = {
     ),
     "string": (SchemaType.STRING, {"bytes": SchemaType.BYTES}),
 }
-"""A type -> what it is in Connect, and what it is with `connect.type`."""
+"""A type -> what it is in Connect, and what it is with `connect.type`; as in Confluent's, only numbers refuse others."""
 _NUMBERS = {**_SCALARS["integer"][1], **_SCALARS["number"][1]}
 
 
@@ -127,13 +127,11 @@ class JsonSchemaReading:
             raise DataError(f"The JSON schema {_shown(node)} has no counterpart in Connect")
         usual, others = _SCALARS[kind]
         given = node.get("connect.type")
-        if given is None:
-            return SchemaBuilder(usual), None
-        if kind in ("integer", "number"):
-            others = _NUMBERS
-        if given not in others:
+        if given is None or kind not in ("integer", "number"):
+            return SchemaBuilder(others.get(str(given), usual)), None
+        if given not in _NUMBERS:
             raise DataError(f"Unsupported type {given}")
-        return SchemaBuilder(others[given]), None
+        return SchemaBuilder(_NUMBERS[given]), None
 
     def _enum(self, values: list[Any]) -> SchemaBuilder:
         symbols = [NULL_SYMBOL if each is None else str(each) for each in values]

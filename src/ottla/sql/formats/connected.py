@@ -366,3 +366,21 @@ def shown(value: Any, schema: Schema) -> object:
         case SchemaType.FLOAT32 | SchemaType.FLOAT64:
             return float(value)
     return value
+
+
+def with_maps(value: object, schema: Schema) -> object:
+    """Parsed JSON with objects in the place of what its schema says are entries of a map."""
+    match schema.type:
+        case SchemaType.ARRAY if isinstance(value, list):
+            item = _present(schema.value_schema)
+            return [with_maps(each, item) for each in value]
+        case SchemaType.MAP if isinstance(value, list):
+            inner = _present(schema.value_schema)
+            return {java_text(each.get("key")): with_maps(each.get("value"), inner) for each in value}
+        case SchemaType.MAP if isinstance(value, dict):
+            inner = _present(schema.value_schema)
+            return {name: with_maps(each, inner) for name, each in value.items()}
+        case SchemaType.STRUCT if isinstance(value, dict):
+            known = {each.name: each.schema for each in schema.fields}
+            return {name: with_maps(each, known[name]) if name in known else each for name, each in value.items()}
+    return value

@@ -1,8 +1,8 @@
 """JSON: columns as fields of an object, or a single one as it is.
 
-Numbers keep their scale, bytes are base64, a DATE is its days and a TIME or TIMESTAMP its milliseconds. A map with keys
-that are no texts, which no topic holds, is an array of objects with `key` and `value`. Fields are found by their name,
-else by it in upper case.
+Numbers keep their scale, bytes are base64, a DATE is its days and a TIME or TIMESTAMP its milliseconds. A map is an
+object; one with keys that are no texts, which no topic of JSON holds, and every one of JSON_SR is an array of entries,
+objects with `key` and `value`, as its schema says. Fields are found by their name, else by it in upper case.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ Read = Callable[..., object]
 _FAILURES = (EvaluationError, ValueError, OverflowError, InvalidOperation, RecursionError, binascii.Error)
 
 
-def json_codec(columns: Sequence[SqlColumn], *, wrapped: bool) -> Codec:
-    """JSON for columns; not `wrapped`, the only one stands without an object around it."""
+def json_codec(columns: Sequence[SqlColumn], *, wrapped: bool, entries: bool = False) -> Codec:
+    """JSON for columns; not `wrapped`, the only one stands without an object around it.
+
+    With `entries` all maps are written as arrays of entries, and read as those or as objects.
+    """
     if wrapped:
-        return _of_object(columns)
-    write, read = _writer(columns[0].type), _reader(columns[0].type)
+        return _of_object(columns, entries)
+    write, read = _writer(columns[0].type, entries), _reader(columns[0].type, entries)
 
     def encode(values: Values | None) -> bytes | None:
         return None if values is None or values[0] is None else write(values[0]).encode(errors="replace")
@@ -44,10 +47,10 @@ def json_codec(columns: Sequence[SqlColumn], *, wrapped: bool) -> Codec:
     return Codec(encode, decode)
 
 
-def _of_object(columns: Sequence[SqlColumn]) -> Codec:
+def _of_object(columns: Sequence[SqlColumn], entries: bool) -> Codec:
     type_ = StructType(tuple((column.name, column.type) for column in columns))
     names = [column.name for column in columns]
-    write, read = _writer(type_), _reader(type_)
+    write, read = _writer(type_, entries), _reader(type_, entries)
 
     def encode(values: Values | None) -> bytes | None:
         return None if values is None else write(dict(zip(names, values, strict=True))).encode(errors="replace")
@@ -97,8 +100,8 @@ def _number(value: float) -> str:
     return double_text(value) if math.isfinite(value) else f'"{double_text(value)}"'
 
 
-def _writer(type_: SqlType) -> Write:
-    plain = _plain_writer(type_)
+def _writer(type_: SqlType, entries: bool) -> Write:
+    plain = _plain_writer(type_, entries)
 
     def write(value: object) -> str:
         return "null" if value is None else plain(value)
@@ -106,14 +109,14 @@ def _writer(type_: SqlType) -> Write:
     return write
 
 
-def _plain_writer(type_: SqlType) -> Write:
+def _plain_writer(type_: SqlType, entries: bool) -> Write:
     if isinstance(type_, ArrayType):
-        item = _writer(type_.item)
+        item = _writer(type_.item, entries)
         return lambda values: f"[{','.join(map(item, values))}]"
     if isinstance(type_, MapType):
-        return _map_writer(type_)
+        return _map_writer(type_, entries)
     if isinstance(type_, StructType):
-        fields = [(name, f"{_text(name)}:", _writer(of)) for name, of in type_.fields]
+        fields = [(name, f"{_text(name)}:", _writer(of, entries)) for name, of in type_.fields]
         return lambda value: "{" + ",".join(start + write(value.get(name)) for name, start, write in fields) + "}"
     match type_.base:
         case "STRING":
@@ -130,14 +133,14 @@ def _plain_writer(type_: SqlType) -> Write:
             return str
 
 
-def _map_writer(type_: MapType) -> Write:
-    value = _writer(type_.value)
-    if type_.key == STRING:
-        return lambda entries: "{" + ",".join(f"{_name(key)}:{value(each)}" for key, each in entries.items()) + "}"
-    key_text = _writer(type_.key)
+def _map_writer(type_: MapType, entries: bool) -> Write:
+    value = _writer(type_.value, entries)
+    if type_.key == STRING and not entries:
+        return lambda given: "{" + ",".join(f"{_name(key)}:{value(each)}" for key, each in given.items()) + "}"
+    key_text = _writer(type_.key, entries)
 
-    def write(entries: dict[object, object]) -> str:
-        shown = (f'{{"key":{key_text(key)},"value":{value(each)}}}' for key, each in entries.items())
+    def write(given: dict[object, object]) -> str:
+        shown = (f'{{"key":{key_text(key)},"value":{value(each)}}}' for key, each in given.items())
         return f"[{','.join(shown)}]"
 
     return write
@@ -156,18 +159,18 @@ def _refused(value: object, type_: SqlType, path: str) -> FormatError:
     return FormatError(f"Can't convert type. sourceType: {_node(value)}, requiredType: {type_}, path: {path}")
 
 
-def _reader(type_: SqlType, path: str = "$") -> Read:
-    plain = _plain_reader(type_, path)
+def _reader(type_: SqlType, entries: bool, path: str = "$") -> Read:
+    plain = _plain_reader(type_, entries, path)
     return lambda value: None if value is None else plain(value)
 
 
-def _plain_reader(type_: SqlType, path: str) -> Read:
+def _plain_reader(type_: SqlType, entries: bool, path: str) -> Read:
     if isinstance(type_, ArrayType):
-        return _array_reader(type_, path)
+        return _array_reader(type_, entries, path)
     if isinstance(type_, MapType):
-        return _map_reader(type_, path)
+        return _map_reader(type_, entries, path)
     if isinstance(type_, StructType):
-        return _struct_reader(type_, path)
+        return _struct_reader(type_, entries, path)
     if isinstance(type_, DecimalType):
         return _decimal_reader(type_, path)
     match type_.base:
@@ -248,8 +251,8 @@ def compact_text(value: object) -> str:
     return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
 
 
-def _array_reader(type_: ArrayType, path: str) -> Read:
-    item = _reader(type_.item, f"{path}[]")
+def _array_reader(type_: ArrayType, entries: bool, path: str) -> Read:
+    item = _reader(type_.item, entries, f"{path}[]")
 
     def read(value: object) -> object:
         if not isinstance(value, list):
@@ -259,22 +262,23 @@ def _array_reader(type_: ArrayType, path: str) -> Read:
     return read
 
 
-def _map_reader(type_: MapType, path: str) -> Read:
-    key, each = _reader(type_.key, f"{path}.key"), _reader(type_.value, f"{path}.value")
+def _map_reader(type_: MapType, entries: bool, path: str) -> Read:
+    key, each = _reader(type_.key, entries, f"{path}.key"), _reader(type_.value, entries, f"{path}.value")
     by_text = type_.key == STRING
+    by_entry = entries or not by_text
 
     def read(value: object) -> object:
         if by_text and isinstance(value, dict):
             return {name: each(inner) for name, inner in value.items()}
-        if not by_text and isinstance(value, list) and all(isinstance(pair, dict) for pair in value):
+        if by_entry and isinstance(value, list) and all(isinstance(pair, dict) for pair in value):
             return {key(pair.get("key")): each(pair.get("value")) for pair in value}
         raise _refused(value, type_, path)
 
     return read
 
 
-def _struct_reader(type_: StructType, path: str) -> Read:
-    fields = [(name, _reader(of, f"{path}.{name}")) for name, of in type_.fields]
+def _struct_reader(type_: StructType, entries: bool, path: str) -> Read:
+    fields = [(name, _reader(of, entries, f"{path}.{name}")) for name, of in type_.fields]
 
     def read(value: object) -> object:
         if not isinstance(value, dict):

@@ -247,8 +247,11 @@ def _whole(value: object) -> Any:
 
 
 def _json_codec(side: _Side) -> Codec:
-    """JSON behind the id of its schema; what is read is taken as JSON, whatever the schema says of it."""
-    inner = json_codec(side.columns, wrapped=side.wrapped)
+    """JSON behind the id of its schema; what is read is taken as JSON, whatever the schema says of it.
+
+    The schema of a map whose keys may be null tells an array of entries, and readers of Connect hold it to that.
+    """
+    inner = json_codec(side.columns, wrapped=side.wrapped, entries=True)
 
     def encode(values: Values | None) -> bytes | None:
         if side.form.schema_id is not None:

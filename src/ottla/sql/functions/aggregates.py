@@ -204,48 +204,57 @@ def _average(types: Sequence[SqlType | None], literals: Sequence[object]) -> Res
 
 
 def _spread(root: bool) -> Make:
-    """Variance or deviation by Youngs and Cramer's way: a count, a sum, and the squares of what is beside the mean."""
+    """Variance or deviation by Youngs and Cramer's way: a count, a sum, and the squares of what is beside the mean.
+
+    Sums of whole numbers are those of their type, as ksqlDB's are; so are the means that it takes of two sessions for the
+    variance, and not for the deviation.
+    """
 
     def make(types: Sequence[SqlType | None], literals: Sequence[object]) -> ResolvedAggregate | None:
-        if types[0] is None or not is_number(types[0]):
+        type_ = types[0]
+        if type_ is None or not is_number(type_):
             return None
+        whole = type_ in (INTEGER, BIGINT)
+        read: Callable[..., Any] = int if whole else float
+        plus: Callable[..., Any] = _adder(type_ if whole else DOUBLE)
+
+        def moved(sign: int) -> Callable[..., list[float]]:
+            def move(state: list[float], value: float | None) -> list[float]:
+                if value is None:
+                    return state
+                count, total, more = state[0] + max(sign, 0), read(state[1]), read(value)
+                after = plus(total, more) if sign > 0 else total
+                far = more * count - after
+                beside = 0.0 if count < 2 else float(wrapped(far, LONG_BITS) if whole else far)
+                squares = 0.0 if count < 2 else beside * beside / (count * (count - 1))
+                return [state[0] + sign, plus(total, sign * more), state[2] + sign * squares]
+
+            return move
+
+        def merge(one: list[float], other: list[float]) -> list[float]:
+            count, squares = one[0] + other[0], one[2] + other[2]
+            if one[0] and other[0]:
+                apart = mean(one) - mean(other)
+                squares += one[0] * other[0] * apart * apart / count
+            return [count, plus(read(one[1]), read(other[1])), squares]
+
+        def mean(state: list[float]) -> float:
+            exact = state[1] / state[0]
+            return exact if root or not whole else float(_towards_zero(int(state[1]), int(state[0])))
 
         def result(state: list[float]) -> float:
             count, _, squares = state
             variance = squares / (count - 1) if count > 1 else 0.0
             return math.sqrt(max(variance, 0.0)) if root else variance
 
-        return ResolvedAggregate(DOUBLE, lambda: [0, 0.0, 0.0], _spread_with, result, _spread_of_both, _spread_without)
+        return ResolvedAggregate(DOUBLE, lambda: [0, read(0), 0.0], moved(1), result, merge, moved(-1))
 
     return make
 
 
-def _spread_with(state: list[float], value: float | None) -> list[float]:
-    if value is None:
-        return state
-    count, total, squares = state[0] + 1, state[1] + float(value), state[2]
-    if count > 1:
-        beside = float(value) * count - total
-        squares += beside * beside / (count * (count - 1))
-    return [count, total, squares]
-
-
-def _spread_without(state: list[float], value: float | None) -> list[float]:
-    if value is None:
-        return state
-    count, total, squares = state
-    if count > 1:
-        beside = float(value) * count - total
-        squares -= beside * beside / (count * (count - 1))
-    return [count - 1, total - float(value), squares]
-
-
-def _spread_of_both(one: list[float], other: list[float]) -> list[float]:
-    count, squares = one[0] + other[0], one[2] + other[2]
-    if one[0] and other[0]:
-        apart = one[1] / one[0] - other[1] / other[0]
-        squares += one[0] * other[0] * apart * apart / count
-    return [count, one[1] + other[1], squares]
+def _towards_zero(number: int, by: int) -> int:
+    """A whole quotient, as Java's."""
+    return -(-number // by) if number < 0 else number // by
 
 
 def _pairwise(one: list[float], other: list[float]) -> list[float]:

@@ -47,7 +47,12 @@ class CaseRegistry:
 
     def _id_of(self, schema: SchemaText) -> int:
         known = next((number for number, text in self._texts.items() if text == schema), None)
-        return known if known is not None else max(self._texts, default=0) + 1
+        return known if known is not None else self.next_id
+
+    @property
+    def next_id(self) -> int:
+        """The id of the next schema that is new and has none of its own."""
+        return max(self._texts, default=0) + 1
 
     def latest(self, subject: str) -> KnownSchema:
         """See `SchemaRegistry`."""

@@ -38,7 +38,7 @@ def encoded(
 def decoded(data: bytes, format_: str, form: SchemaForm, own: SchemaText, registry: SchemaRegistry | None) -> object:
     """A value as a case shows it; `own` is the schema where the bytes name none."""
     if format_ == "JSON_SR":
-        return ExactDecoder(float).of_bytes(data[_PREFIX_BYTES:])
+        return _json_shown(data, format_, form, own, registry)
     schema, path, rest = own, None, data
     if format_ != "PROTOBUF_NOSR":
         found, rest = split_prefix(data, has_indexes=format_ == "PROTOBUF")
@@ -48,6 +48,17 @@ def decoded(data: bytes, format_: str, form: SchemaForm, own: SchemaText, regist
     codec = schema_codec(schema, registry)
     connect, read = mapping_of(format_, form).reading(codec, path)
     return connected.shown(read(_decoded(codec, rest, path)), connect)
+
+
+def _json_shown(
+    data: bytes, format_: str, form: SchemaForm, own: SchemaText, registry: SchemaRegistry | None
+) -> object:
+    """JSON as it is, but for maps, which the schema tells from arrays: they are objects, written as entries or not."""
+    value: object = ExactDecoder(float).of_bytes(data[_PREFIX_BYTES:])
+    id_ = split_prefix(data, has_indexes=False)[0].id
+    schema = registry.by_id(id_) if id_ and registry is not None else own
+    connect, _ = mapping_of(format_, form).reading(schema_codec(schema, registry), None)
+    return connected.with_maps(value, connect)
 
 
 def _decoded(codec: Codec, data: bytes, path: tuple[int, ...] | None) -> Any:

@@ -66,9 +66,11 @@ def _register(topic: Mapping[str, object], registry: CaseRegistry) -> None:
         type_ = _TYPES.get(None if format_ is None else str(format_).upper())
         if type_ is None:
             raise SqlError(f"topic {name}: a {side}Schema of the {side}Format {format_} is none of a registry")
-        number = topic.get(f"{side}SchemaId")
+        number, referred = topic.get(f"{side}SchemaId"), topic.get(f"{side}SchemaReferences")
+        if number is None and referred:
+            number = registry.next_id
         try:
-            references = _references(topic.get(f"{side}SchemaReferences"), type_, registry)
+            references = _references(referred, type_, registry, number if isinstance(number, int) else 0)
             schema = SchemaText(SchemaType(type_), _text(given, type_), references)
             subject = subject_of(name, is_key=side == "key")
             registry.register(subject, schema, number if isinstance(number, int) else None)
@@ -80,14 +82,15 @@ def _text(schema: object, type_: str) -> str:
     return schema if isinstance(schema, str) and type_ == "PROTOBUF" else json.dumps(schema, default=str)
 
 
-def _references(given: object, type_: str, registry: CaseRegistry) -> tuple[SchemaReference, ...]:
-    """Register what a schema refers to, each under its own name."""
+def _references(given: object, type_: str, registry: CaseRegistry, referring: int) -> tuple[SchemaReference, ...]:
+    """Register what a schema refers to, each under its own name, with ids behind that of the one that refers to it."""
     from ottla.schemas import SchemaReference, SchemaType
     from ottla.serdes import SchemaText
 
     found: list[SchemaReference] = []
     for each in given if isinstance(given, Sequence) and not isinstance(given, str) else ():
         name = str(each["name"])
-        registry.register(name, SchemaText(SchemaType(type_), _text(each["schema"], type_), tuple(found)))
+        number = max(registry.next_id, referring + 1)
+        registry.register(name, SchemaText(SchemaType(type_), _text(each["schema"], type_), tuple(found)), number)
         found.append(SchemaReference(name, name, 1))
     return tuple(found)
