@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from ottla.connect import SourceRecord
+from ottla.connect import ConnectError, SourceRecord
 from ottla.connectors.cdc import table_locks
 from ottla.connectors.cdc.catalog import Catalog
 from tests.connectors.cdc.replay import begun, connected, read_until_quiet, run_sql
@@ -105,3 +105,13 @@ def test_a_statement_that_alters_a_table_is_waited_for_by_name_and_ends_nothing(
     tasks[0].stop()
     assert [len(told(found, each)) for each in "ab"] == [30, 30]
     assert "w" in [each.name for each in found[-1].value["after"].schema.struct_fields]
+
+
+def test_an_error_has_no_more_than_the_beginning_of_a_long_statement(server: PostgresServer, database: str) -> None:
+    settings = {"topic.prefix": f"long_{database}", "snapshot.mode": "no_data", "heartbeat.interval.ms": "1"}
+    listed = ", ".join(f"nothing_{at}" for at in range(5000))
+    task = begun(server, database, None, **settings, **{"heartbeat.action.query": f"lock table {listed}"})
+    with pytest.raises(ConnectError, match="lock table nothing_0") as raised:
+        until(lambda: polled(task) and None, "the heartbeat")
+    task.stop()
+    assert len(str(raised.value)) < 1_000

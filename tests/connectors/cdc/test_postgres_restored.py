@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ import pytest
 from ottla.connect import ConnectError
 from ottla.connectors.cdc import capture_task
 from tests.connectors.cdc.replay import begun, connected, logical_server, read_until_quiet, run_sql
-from tests.connectors.contexts import Store
+from tests.connectors.contexts import Store, polled
 from tests.waiting import until
 from tools.postgres import PASSWORD, USER, PostgresServer, binaries
 
@@ -172,3 +173,27 @@ def test_a_standby_that_was_promoted_is_gone_on_with_only_where_it_has_all_that_
 def replayed(server: PostgresServer, database: str) -> list[int]:
     with connected(server, database) as connection:
         return [each for [each] in connection.execute("select id from t order by id").fetchall()]
+
+
+def test_a_server_that_is_stopped_in_good_order_does_not_wait_for_a_capture_that_has_nothing_to_confirm(
+    own: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capture_task, "RETRY_SECONDS", 0.05)
+    database = own.new_database()
+    run_sql(own, database, "create table t (id int primary key); create table quiet (id int); insert into t values (1)")
+    settings, store = {"topic.prefix": "ends", "table.include.list": "public.t"}, Store()
+    task = begun(own, database, store, **settings, **{"publication.autocreate.mode": "filtered"})
+    assert ids(read_until_quiet(task, store, 0.2)) == [1]
+    run_sql(own, database, "insert into t values (2)")
+    found = read_until_quiet(task, None, 0.2)
+    run_sql(own, database, "insert into quiet select generate_series(1, 100)")
+    process = own.process
+    assert process is not None
+    process.send_signal(signal.SIGINT)
+    until(lambda: (found.extend(polled(task)), process.poll() is not None)[1], "the server's end")
+    assert process.returncode == 0
+    own.start()
+    run_sql(own, database, "insert into t values (3)")
+    until(lambda: (found.extend(polled(task)), 3 in ids(found))[1], "what came behind it")
+    task.stop()
+    assert ids(found) == [2, 3], "nothing of it was confirmed that was not told, and nothing came twice"

@@ -29,6 +29,8 @@ COPIED_BYTES_MAX: Final = 4 << 20
 """Rows that are handed on together are no more than these bytes, but for one that is larger itself."""
 FETCHED_MAX: Final = 64
 """Rows that are fetched at once by who has to look how large they are."""
+STATEMENT_MAX: Final = 500
+"""So much of a statement stands in an error: one that locks thousands of tables would fill the status topic."""
 LAST_WORDS_MAX: Final = 8
 """How often is read what a server has said unasked, before it is asked all the same."""
 _TABLES: Final = """
@@ -240,7 +242,9 @@ class Catalog:
         try:
             self._connection.execute(statement)
         except Error as error:
-            raise self._failure(f"The database refuses {statement!r}: {error}", error.sqlstate) from error
+            raise self._failure(
+                f"The database refuses {statement[:STATEMENT_MAX]!r}: {error}", error.sqlstate
+            ) from error
 
     def slot(self, name: str) -> Mapping[str, Any] | None:
         """Return what is known of a slot, None where there is none."""

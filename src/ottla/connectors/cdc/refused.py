@@ -15,6 +15,8 @@ log = logging.getLogger(__name__)
 REFUSED: Final = "refused_tables"
 """The part of an offset that says which tables are not told any more, and why."""
 REASON_LENGTH_MAX: Final = 400
+LISTED_LENGTH_MAX: Final = 256 << 10
+"""So long may they all be in an offset, which has to be stored; where they are more, their reasons are shorter."""
 WHAT_TO_DO: Final = "Reset the connector's offsets to read the tables anew"
 
 
@@ -23,7 +25,9 @@ class Refused:
 
     def __init__(self) -> None:
         self._all: dict[str, str] = {}
-        self._kept: dict[str, Any] = {}
+        self._reason_length = REASON_LENGTH_MAX
+        self._kept: dict[str, Any] | None = {}
+        """None where it has to be made anew."""
 
     def __contains__(self, table: TableId) -> bool:
         return bool(self._all) and str(table) in self._all
@@ -31,7 +35,7 @@ class Refused:
     def restore(self, offset: Mapping[str, Any]) -> None:
         """Take those of an offset, and say which they are."""
         listed = offset.get(REFUSED)
-        if listed == self._kept.get(REFUSED):
+        if listed == self.kept().get(REFUSED):
             return
         try:
             self._all = {str(table): str(why) for table, why in json.loads(listed or "{}").items()}
@@ -46,7 +50,7 @@ class Refused:
         """Tell nothing of a table from now on."""
         if table in self:
             return
-        self._all[str(table)] = why[:REASON_LENGTH_MAX]
+        self._all[str(table)] = why[: self._reason_length]
         self._note()
         self._say(str(table), why)
 
@@ -61,6 +65,12 @@ class Refused:
         if self._all.pop(str(table), None) is not None:
             self._note()
 
+    def dropped_schema(self, schema: str) -> None:
+        """Forget all of a schema, or a database, that is gone."""
+        for each in [each for each in self._all if each.startswith(f"{schema}.")]:
+            del self._all[each]
+            self._note()
+
     def renamed(self, table: TableId, new: TableId) -> None:
         """Follow one to its other name."""
         if (why := self._all.pop(str(table), None)) is not None:
@@ -70,13 +80,20 @@ class Refused:
     def told(self) -> list[str]:
         """Return each with why, and what to do."""
         return [
-            f"table {table} is refused, and none of its changes is told: {why}. {WHAT_TO_DO}"
+            f"table {table} is refused, and none of its changes is told: {why or 'the log has said why'}. {WHAT_TO_DO}"
             for table, why in self._all.items()
         ]
 
     def kept(self) -> dict[str, Any]:
         """Return them as a part of a source offset; nothing where there are none."""
+        if self._kept is None:
+            listed = json.dumps(self._all)
+            while len(listed) > LISTED_LENGTH_MAX and self._reason_length:
+                self._reason_length //= 2
+                self._all = {table: why[: self._reason_length] for table, why in self._all.items()}
+                listed = json.dumps(self._all)
+            self._kept = {REFUSED: listed} if self._all else {}
         return self._kept
 
     def _note(self) -> None:
-        self._kept = {REFUSED: json.dumps(self._all)} if self._all else {}
+        self._kept = None

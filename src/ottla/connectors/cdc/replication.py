@@ -48,6 +48,8 @@ _WHAT_TO_DO: Final = {
 }
 READ_BYTES_MAX: Final = 16 << 20
 """Messages that are taken at once are no more than these bytes, but for one that is larger itself."""
+ENDING_SECONDS: Final = 1.0
+"""Between two looks whether a server that asks for an answer is being shut down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,7 @@ class ReplicationStream:
         """`stopping` ends a `read` that waits."""
         from psycopg import pq
 
-        self._pq = pq
+        self._pq, self._conninfo = pq, conninfo
         self._status_interval_s, self._stopping = status_interval_s, stopping
         self._connection: PGconn = pq.PGconn.connect(conninfo)
         if self._connection.status != pq.ConnStatus.OK:
@@ -149,7 +151,7 @@ class ReplicationStream:
         self._failure: ConnectError | None = None
         """Why nothing more comes."""
         self._confirmed = self._received = 0
-        self._told_at_s = 0.0
+        self._told_at_s = self._looked_at_s = 0.0
         self._heard_at_s = self._read_at_s = time.monotonic()
 
     def start(self, slot: str, lsn: int, options: Mapping[str, str]) -> None:
@@ -228,6 +230,18 @@ class ReplicationStream:
             found.append(Keepalive(end))
             if wants_reply:
                 self._tell_status(now=True)
+                self._hang_up_where_it_ends()
+
+    def _hang_up_where_it_ends(self) -> None:
+        """Have nothing more come of a server that is being shut down, which waits until its readers have hung up.
+
+        It waits for who has confirmed everything, too, and what is of no published table is never confirmed.
+        """
+        if (at_s := time.monotonic()) < self._looked_at_s + ENDING_SECONDS:
+            return
+        self._looked_at_s = at_s
+        if self._pq.PGconn.ping(self._conninfo) == self._pq.Ping.REJECT:
+            self._failure = ServerAwayError("The server is being shut down")
 
     @property
     def silent_s(self) -> float:

@@ -27,8 +27,9 @@ from ottla.connectors.cdc.mysql.ddl_columns import (
 )
 from ottla.connectors.cdc.mysql.ddl_words import DdlError, Words, is_about_database, skip_settings
 from ottla.connectors.cdc.mysql.tables import SqlTable, Tables
+from ottla.connectors.cdc.refused import Refused
 
-__all__ = ["Effect", "TableChange", "follow", "note_charset"]
+__all__ = ["Effect", "TableChange", "follow", "forget_gone", "note_charset"]
 
 _CHARSET: Final = re.compile(r"(?:CHARACTER\s+SET|CHARSET)\s*(?:=\s*)?(\w+)|COLLATE\s*(?:=\s*)?(\w+)", re.I)
 
@@ -41,6 +42,8 @@ class TableChange:
     id: TableId
     table: SqlTable | None = None
     previous: TableId | None = None
+    is_new: bool = False
+    """Whether it was made, and what there was under its name before is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ class Effect:
     changes: tuple[TableChange, ...] = ()
     is_ddl: bool = True
     """Whether it is a statement that belongs into the schema history."""
+    is_database_gone: bool = False
+    """Whether the database was dropped, and all tables with it."""
 
 
 def follow(statement: str, database: str, tables: Tables, charsets: Mapping[str, str], sql_mode: int = 0) -> Effect:
@@ -76,6 +81,17 @@ def follow(statement: str, database: str, tables: Tables, charsets: Mapping[str,
         name = statement_of.table_name()
         return Effect(name.schema, (TableChange("TRUNCATE", name, tables.get(name)),))
     return Effect(database, is_ddl=False)
+
+
+def forget_gone(effect: Effect, refused: Refused) -> None:
+    """Forget refused tables that a statement has dropped, and follow those that it has renamed."""
+    if effect.is_database_gone:
+        refused.dropped_schema(effect.database)
+    for change in effect.changes:
+        if change.kind == "DROP":
+            refused.dropped(change.id)
+        elif change.previous is not None:
+            refused.renamed(change.previous, change.id)
 
 
 def note_charset(statement: str, database: str, charsets: dict[str, str]) -> None:
@@ -132,7 +148,7 @@ class _Statement:
             model = self._known(self.table_name())
             words.takes(")")
             del is_bracketed
-            return self._changed("CREATE", model.named(name))
+            return self._changed("CREATE", model.named(name), is_new=not is_kept)
         items = self._items() if words.takes("(") else []
         charset, comment, is_sequence = self._charset_of(name), None, False
         while not words.is_over:
@@ -153,7 +169,7 @@ class _Statement:
         for each in items:
             for key in (each,) if isinstance(each, KeyDefinition) else each.keys:
                 table = with_key(table, key)
-        return self._changed("CREATE", replace(table, is_sequence=is_sequence))
+        return self._changed("CREATE", replace(table, is_sequence=is_sequence), is_new=not is_kept)
 
     def _charset_of(self, table: TableId) -> str | None:
         """The character set of a table's database."""
@@ -207,7 +223,7 @@ class _Statement:
             database = words.name()
             for each in self._tables.of_database(database):
                 del self._tables[each]
-            return Effect(database)
+            return Effect(database, is_database_gone=True)
         if words.takes("INDEX"):
             words.takes("IF", "EXISTS")
             index = words.name()
@@ -361,6 +377,6 @@ class _Statement:
             raise DdlError(f"Table {name} is not known")
         return found
 
-    def _changed(self, kind: str, table: SqlTable) -> Effect:
+    def _changed(self, kind: str, table: SqlTable, *, is_new: bool = False) -> Effect:
         self._tables[table.id] = table
-        return Effect(table.id.schema, (TableChange(kind, table.id, table),))
+        return Effect(table.id.schema, (TableChange(kind, table.id, table, is_new=is_new),))

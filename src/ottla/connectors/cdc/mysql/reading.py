@@ -27,7 +27,7 @@ from ottla.connectors.cdc.mysql.binlog import (
 )
 from ottla.connectors.cdc.mysql.binlog_events import BinlogMoment, SchemaChanges, stands_at
 from ottla.connectors.cdc.mysql.cascades import Cascades
-from ottla.connectors.cdc.mysql.ddl import Effect, TableChange, follow, note_charset
+from ottla.connectors.cdc.mysql.ddl import Effect, TableChange, follow, forget_gone, note_charset
 from ottla.connectors.cdc.mysql.ddl_words import DdlError, words_of
 from ottla.connectors.cdc.mysql.gtids import GtidFilter
 from ottla.connectors.cdc.mysql.history import HistoryStore, history_record
@@ -75,7 +75,7 @@ class BinlogReading:
         """Connects to the server, to look at a table."""
         self._selection = events.selection
         self._cascades = Cascades(opened, self._is_told)
-        self._unsent = Unsent(opened, self._is_told, self._is_at, self.refuse)
+        self._unsent = Unsent(opened, self._is_told, self._is_at, self._refuse)
         self._skips = frozenset(each.strip() for each in settings["skipped.operations"])
         self._schema_changes = SchemaChanges(events) if settings["include.schema.changes"] else None
         self._has_blocks, self._has_queries = settings["provide.transaction.metadata"], settings["include.query"]
@@ -461,9 +461,12 @@ class BinlogReading:
 
     def refuse(self, name: TableId, why: str) -> None:
         """Tell a table no more, of which something is not known; or pass over that, where it is asked for."""
+        self._refuse(name, why)
+        self.keep()
+
+    def _refuse(self, name: TableId, why: str) -> None:
         if self._failure == "fail":
             self.refused.add(name, why)
-            self.keep()
         elif self._failure == "warn":
             log.warning("Of table %s something is not told: %s", name, why)
 
@@ -604,20 +607,19 @@ class BinlogReading:
             self._not_understood(event, text, error)
             effect = Effect(event.database, is_ddl=False)
         known |= self._tables.keys()
+        for each in effect.changes:
+            if each.is_new:
+                self.refused.dropped(each.id)
         if not writes_rows(text, event.sql_mode):
             self._cascades.altered()
             self._unsent.altered(text, f"{self._file}:{event.begin}", event.sql_mode, known)
         elif self._transaction is None or not self._transaction.is_foreign:
             self._unsent.said(text, event.database, f"{self._file}:{event.begin}", event.sql_mode, known)
-            self.keep()
+        self.keep()
         if not effect.is_ddl or effect.database.lower() in SYSTEM:
             return
         note_charset(text, effect.database, self._charsets)
-        for change in effect.changes:
-            if change.kind == "DROP":
-                self.refused.dropped(change.id)
-            elif change.previous is not None:
-                self.refused.renamed(change.previous, change.id)
+        forget_gone(effect, self.refused)
         self.keep()
         self._formats.clear()
         if self.signals is not None:
@@ -676,12 +678,15 @@ class BinlogReading:
         gtid = None if self._transaction is None else self._transaction.gtid or None
         moment = BinlogMoment(self._file, event.begin, event.at_s * 1_000_000, event.server_id, gtid)
         for each in effect.changes:
-            if each.kind == "TRUNCATE" and "t" not in self._skips and self._selection.has_table(each.id):
+            if each.kind == "TRUNCATE" and "t" not in self._skips and self._is_told(each.id):
                 table = each.table or self._tables.get(each.id)
                 if table is not None:
                     block = None if self._transaction is None else self._transaction.block
-                    self.waiting += self._events.table(table).truncated(moment, block)
-                    self._metrics.changed("t", moment.at_us)
+                    try:
+                        self.waiting += self._events.table(table).truncated(moment, block)
+                        self._metrics.changed("t", moment.at_us)
+                    except (ConnectError, DataError) as error:
+                        self.refuse(each.id, f"{error} (emptied at {self._file}:{event.begin})")
         if self._schema_changes is None or any(each.kind == "TRUNCATE" for each in effect.changes):
             return
         names = [name for each in effect.changes for name in (each.id, each.previous) if name is not None]

@@ -30,6 +30,8 @@ __all__ = ["Snapshot"]
 
 log = logging.getLogger(__name__)
 _H = "schema.history.internal.store.only.captured"
+LOCKED_SECONDS = 120
+"""So long a server waits for the next word of who has the lock for all writers: a stopped worker must not keep it."""
 _POINT = "before_table_"
 """Names of the points in the transaction at which a table was not looked at yet."""
 
@@ -65,6 +67,7 @@ class Snapshot:
         has_lock = settings["snapshot.locking.mode"] == "minimal"
         server.run(f"set session lock_wait_timeout = {max(1, settings['snapshot.lock.timeout.ms'] // 1000)}")
         if has_lock:
+            server.run(f"set session wait_timeout = {LOCKED_SECONDS}")
             server.run("flush tables with read lock")
         try:
             prepared = names_of_prepared(server) if requests is None else set()
@@ -83,6 +86,7 @@ class Snapshot:
         finally:
             if has_lock:
                 server.run("unlock tables")
+                server.run("set session wait_timeout = default")
         start = where.start
         self.position = Position(start.file, start.position, start.gtids)
         self.prepared = prepared_before(server, prepared, self.position) if prepared else {}
