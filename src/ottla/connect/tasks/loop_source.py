@@ -33,7 +33,7 @@ from ottla.connect.tasks.offsets_topic import OffsetsTopic
 from ottla.connect.tasks.pipeline import FailedSource, Headers, SourcePipeline, converts_columns
 from ottla.connect.tasks.plugins import TaskPlugins, equip
 from ottla.connect.tasks.producer import Outcome, RowChunk, TaskProducer
-from ottla.connect.tasks.progress import TaskProgress
+from ottla.connect.tasks.progress import TaskProgress, checked_state
 from ottla.connect.tasks.reach import TCP, Reach
 from ottla.connect.tasks.settings import (
     Boundary,
@@ -253,6 +253,7 @@ class SourceLoop:
             self._spare.look(self._now())
         self._metrics.paused(False)
         self._progress.resumed()
+        self._tell_progress()  # what was told before the pause is not to be taken for a standstill
         if self._port.target is not storage.TargetState.STOPPED:
             self._port.tell(storage.State.RUNNING)
 
@@ -605,6 +606,7 @@ class SourceLoop:
             self._held_since_ms = None
         state = self._source_state()
         self._progress.is_so("source", state.trouble)
+        self._progress.is_so("commit of offsets", self._offsets.trouble)
         oldest = [each for each in (self._held_since_ms, state.oldest_ms) if each is not None]
         self._port.progress(
             self._progress.told(
@@ -619,7 +621,7 @@ class SourceLoop:
     def _source_state(self) -> SourceState:
         """What the task knows of its source; its mistake there costs nothing else."""
         try:
-            return self._task.source_state()
+            return checked_state(self._task.source_state())
         except Exception:  # a mistake of the plugin's: it is said once, and costs these facts alone
             if not self._state_failed:
                 log.exception("Task %s cannot say how its source is", self._spec.task)

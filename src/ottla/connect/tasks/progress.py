@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ottla.base import TopicPartition
+from ottla.connect import SourceState
 from ottla.connect.decisions import Progress
 
-__all__ = ["TaskProgress", "sink_positions", "waiting_records"]
+__all__ = ["TaskProgress", "checked_state", "sink_positions", "waiting_records"]
 
 TROUBLE_CHARACTERS_MAX = 1_000
 WARNINGS_MAX = 100
 POSITIONS_MAX = 50
 """Partitions of which a position is told."""
+DEPTH_MAX = 8
+"""How deep what a source says of itself is told as it is; what lies deeper is told as a text."""
+
+
+def checked_state(state: SourceState) -> SourceState:
+    """Return what a plugin says of its source so that it can be told; raises TypeError for numbers that are none."""
+    for name, value in (("waiting", state.waiting), ("oldest_ms", state.oldest_ms or 0)):
+        if not isinstance(value, int):
+            raise TypeError(f"{name} of a SourceState is a whole number, not {value!r}")
+    warnings = [state.warnings] if isinstance(state.warnings, str) else [str(each) for each in state.warnings]
+    return replace(state, facts=dict(state.facts), warnings=warnings)
+
+
+def _plain(value: Any, depth: int = DEPTH_MAX) -> Any:
+    """Return what JSON can hold of a plugin's value: what it cannot is told as a text."""
+    if depth and isinstance(value, Mapping):
+        return {str(key): _plain(each, depth - 1) for key, each in value.items()}
+    if depth and isinstance(value, list | tuple):
+        return [_plain(each, depth - 1) for each in value]
+    if value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return str(value)[:TROUBLE_CHARACTERS_MAX]
 
 
 def sink_positions(committed: Mapping[TopicPartition, int]) -> Sequence[Mapping[str, Any]]:
@@ -79,7 +104,7 @@ class TaskProgress:
         """Note where a source's records have been handed over up to; of many partitions the last ones are kept."""
         if offset is None:
             return
-        key = repr(sorted((partition or {}).items()))
+        key = repr(sorted((partition or {}).items(), key=repr))
         self._positions.pop(key, None)
         self._positions[key] = {"partition": dict(partition or {}), "offset": dict(offset)}
         if len(self._positions) > POSITIONS_MAX:
@@ -111,7 +136,7 @@ class TaskProgress:
             still_ms=int((now - self._still_since) * 1000),
             trouble=trouble,
             trouble_ms=int((now - since) * 1000),
-            position=[*self._positions.values()] if position is None else position,
-            source=source or {},
+            position=_plain([*self._positions.values()]) if position is None else position,
+            source=_plain(source or {}),
             warnings=[each[:TROUBLE_CHARACTERS_MAX] for each in warnings[:WARNINGS_MAX]],
         )
