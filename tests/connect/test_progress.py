@@ -200,7 +200,8 @@ def test_what_is_left_out_is_a_warning_and_no_standstill() -> None:
     assert (len(told.warnings), len(shown["warnings"])) == (WARNINGS_MAX, WARNINGS_MAX + 1)
     assert len(told.warnings[1]) == 1_000
     assert progress_metrics(shown, now_ms=0)["warnings"] == WARNINGS_MAX + 1
-    status = {"name": "x", "connector": {"state": "RUNNING"}, "tasks": [], "progress": [{"task": 0, **shown}]}
+    runs = {"id": 0, "state": "RUNNING", "worker_id": "a:1"}
+    status = {"name": "x", "connector": {"state": "RUNNING"}, "tasks": [runs], "progress": [{"task": 0, **shown}]}
     found = judged_connectors("http://a:1", [status])
     assert found[0].status is Status.WARN and found[0].said == "task 0 of x: table a.b is refused"
 
@@ -445,3 +446,35 @@ def test_a_source_whose_offsets_are_not_stored_says_so_until_they_are() -> None:
     assert offsets.trouble == "the topic is not writable"
     offsets.commit()
     assert offsets.trouble is None
+
+
+def test_the_statuses_of_all_connectors_look_through_the_tasks_once() -> None:
+    """Each looked through all: 5,000 connectors held the worker's loop, and so its heartbeats, for six seconds."""
+
+    class Counted(dict[str | TaskId, TaskStatus]):
+        looked = 0
+
+        def items(self) -> Any:
+            self.looked += 1
+            return super().items()
+
+    of = [each for name in "abc" for each in (name, TaskId(name, 1), TaskId(name, 0))]
+    counted = Counted({each: TaskStatus(each, State.RUNNING, "a:1", 1) for each in of})
+    view = View(ConfigState(), StatusState(counted))  # type: ignore[arg-type]
+    shown = [connector_status(view, name, discover([])) for name in "abc"]
+    assert [[task["id"] for task in each["tasks"]] for each in shown] == [[0, 1]] * 3
+    assert counted.looked == 1
+
+
+def test_the_doctor_does_not_call_connectors_well_that_nobody_runs_or_that_have_no_task() -> None:
+    def status(name: str, state: str, *tasks: str) -> dict[str, Any]:
+        of = [{"id": number, "state": each, "worker_id": "a:1"} for number, each in enumerate(tasks)]
+        told = [{"task": number} for number in range(len(tasks))]
+        return {"name": name, "connector": {"state": state, "worker_id": "a:1"}, "tasks": of, "progress": told}
+
+    gone = [status("a", "RUNNING", "RUNNING", "UNASSIGNED"), status("b", "UNASSIGNED"), status("c", "RUNNING")]
+    rests = [status("d", "STOPPED"), status("e", "PAUSED", "PAUSED"), status("f", "RUNNING", "RUNNING")]
+    nobody, without = judged_connectors("http://a:1", [*gone, *rests], ["a", "z"])
+    assert nobody.said == "3 connectors of which a part is run by nobody: a, b, z"
+    assert without.said == "1 connector without a task, so that nothing moves: c"
+    assert [each.status for each in judged_connectors("http://a:1", rests)] == [Status.OK]
