@@ -20,7 +20,7 @@ from ottla.connect import ConnectError, discover
 from ottla.connect.decisions import Progress, View, connector_status, progress_metrics, shown_progress, stalled
 from ottla.connect.storage import ConfigState, State, StatusState, TaskId
 from ottla.connect.storage import Status as TaskStatus
-from ottla.connect.tasks.progress import POSITIONS_MAX, WARNINGS_MAX, TaskProgress
+from ottla.connect.tasks.progress import POSITIONS_MAX, WARNINGS_MAX, HeldSince, TaskProgress
 from ottla.connect.tasks.source_offsets import AtLeastOnce
 from ottla.spark import ThreadJobs
 from ottla.spark.connect.installed import INSTALLED
@@ -478,3 +478,15 @@ def test_the_doctor_does_not_call_connectors_well_that_nobody_runs_or_that_have_
     assert nobody.said == "3 connectors of which a part is run by nobody: a, b, z"
     assert without.said == "1 connector without a task, so that nothing moves: c"
     assert [each.status for each in judged_connectors("http://a:1", rests)] == [Status.OK]
+
+
+def test_the_age_of_what_waits_is_that_of_the_oldest_that_is_not_settled_also_where_something_always_waits() -> None:
+    """It was counted from the last moment in which nothing was held: a busy source's grew for ever."""
+    held = HeldSince()
+    assert held.oldest_ms(0) is None
+    for poll in range(1, 100):
+        held.polled(1_000 * poll)
+        held.sent(10 * poll, 10 * poll - 15)
+        assert held.oldest_ms(10 * poll - 15) == 1_000 * max(poll - 1, 1)
+    held.polled(100_000)
+    assert (held.oldest_ms(985), held.oldest_ms(990)) == (99_000, 100_000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from ottla.base import TopicPartition
 from ottla.connect import SourceState
 from ottla.connect.decisions import Progress
 
-__all__ = ["TaskProgress", "checked_state", "sink_positions", "waiting_records"]
+__all__ = ["HeldSince", "TaskProgress", "checked_state", "sink_positions", "waiting_records"]
 
 TROUBLE_CHARACTERS_MAX = 1_000
 WARNINGS_MAX = 100
@@ -56,6 +57,31 @@ def sink_positions(committed: Mapping[TopicPartition, int]) -> Sequence[Mapping[
 def waiting_records(current: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> int:
     """Return how many offsets lie between what a sink has taken and the ends of its partitions that are known."""
     return sum(max(int(ends[each]) - int(offset), 0) for each, offset in current.items() if each in ends)
+
+
+class HeldSince:
+    """When what a source holds was read: each poll's records, until as many rows are settled as were given with them."""
+
+    def __init__(self) -> None:
+        self._polled_ms: int | None = None
+        self._sent: deque[tuple[int, int]] = deque()
+
+    def polled(self, now_ms: int) -> None:
+        """Note records that are to be sent."""
+        self._polled_ms = now_ms
+
+    def sent(self, submitted: int, settled: int) -> None:
+        """Note that they were given to the producer: so many rows in all, of which so many are settled."""
+        if self._polled_ms is not None:
+            self.oldest_ms(settled)
+            self._sent.append((submitted, self._polled_ms))
+            self._polled_ms = None
+
+    def oldest_ms(self, settled: int) -> int | None:
+        """Return when the oldest was read that is not settled; None where there is none."""
+        while self._sent and self._sent[0][0] <= settled:
+            self._sent.popleft()
+        return self._sent[0][1] if self._sent else self._polled_ms
 
 
 def _now_ms() -> int:
