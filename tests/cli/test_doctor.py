@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.cli.doctor import host
+from ottla.cli.doctor import connect, host
 from ottla.cli.doctor.cluster import _clock, _damage, _disk, _judged, _partitions, _unanswered
 from ottla.cli.doctor.findings import Status
 from ottla.cli.doctor.host import host_checks, stray_folders
@@ -56,6 +56,18 @@ def test_a_sound_broker_passes_every_check(run: Run, tmp_path: Path) -> None:
     assert {name for name, row in rows.items() if row["status"] == "fail"} == set()
     assert rows.keys() >= {"cluster", "bootstrap", "advertised", "brokers", "quorum", "clock", "replication", "disk"}
     assert all(row["remedy"] for row in rows.values() if row["status"] != "ok")
+
+
+@pytest.mark.parametrize("option", ["--connect", "--registry"])
+def test_a_worker_that_is_frozen_does_not_hold_the_doctor_up(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    """It was waited for for two minutes, and nothing was said of anything meanwhile."""
+    monkeypatch.setattr(connect, "ANSWER_SECONDS_MAX", 0.2)
+    with running_server(tmp_path) as server, socket.create_server(("127.0.0.1", 0)) as frozen:
+        asked = f"{option} http://127.0.0.1:{frozen.getsockname()[1]}"
+        rows = found(run, f"--bootstrap-server {server.bootstrap} {asked}")
+    assert "does not answer" in str([row["said"] for row in rows.values() if row["status"] == "fail"])
 
 
 def test_an_advertised_name_that_nobody_knows_is_explained(run: Run, tmp_path: Path) -> None:

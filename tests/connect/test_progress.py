@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from immutables import Map
 
-from ottla.admin import Worker
+from ottla.admin import Worker, delete_topics
 from ottla.base import Offset, TopicPartition
 from ottla.cli.doctor.connect import judged_connectors, worker_checks
 from ottla.cli.doctor.findings import Status
-from ottla.client import Isolation
-from ottla.connect import discover
-from ottla.connect.decisions import Progress, progress_metrics, shown_progress, stalled
-from ottla.connect.tasks.progress import POSITIONS_MAX, WARNINGS_MAX, TaskProgress
+from ottla.client import BlockingClient, Isolation
+from ottla.connect import ConnectError, discover
+from ottla.connect.decisions import Progress, View, connector_status, progress_metrics, shown_progress, stalled
+from ottla.connect.storage import ConfigState, State, StatusState, TaskId
+from ottla.connect.storage import Status as TaskStatus
+from ottla.connect.tasks.progress import POSITIONS_MAX, WARNINGS_MAX, HeldSince, TaskProgress
+from ottla.connect.tasks.source_offsets import AtLeastOnce
 from ottla.spark import ThreadJobs
 from ottla.spark.connect.installed import INSTALLED
 from ottla.spark.connect.query_progress import QueryProgress
 from ottla.spark.connect.task_restarts import RestartPolicy, TaskRestarts
 from tests.connect.test_metrics import page
 from tests.connect.whole import WholeWorker, running_connect
-from tests.server import running_server
+from tests.server import Server, running_server
 from tests.waiting import until
 
 TEXT = "org.apache.kafka.connect.storage.StringConverter"
@@ -63,6 +69,27 @@ class AwayTask(SourceTask):
 
 class AwaySource(SourceConnector):
     version, config_def, task_class = "1", ConfigDef(), AwayTask
+
+class ChattyTask(SourceTask):
+    def poll(self):
+        return None
+
+    def source_state(self):
+        facts = {"lag": float("nan"), "key": b"ab", "at": object, 1: (2, {3})}
+        return SourceState(facts, warnings="one table is refused")
+
+class ChattySource(SourceConnector):
+    version, config_def, task_class = "1", ConfigDef(), ChattyTask
+
+class WrongTask(SourceTask):
+    def poll(self):
+        return None
+
+    def source_state(self):
+        return SourceState(waiting="many")
+
+class WrongSource(SourceConnector):
+    version, config_def, task_class = "1", ConfigDef(), WrongTask
 """
 
 
@@ -173,7 +200,8 @@ def test_what_is_left_out_is_a_warning_and_no_standstill() -> None:
     assert (len(told.warnings), len(shown["warnings"])) == (WARNINGS_MAX, WARNINGS_MAX + 1)
     assert len(told.warnings[1]) == 1_000
     assert progress_metrics(shown, now_ms=0)["warnings"] == WARNINGS_MAX + 1
-    status = {"name": "x", "connector": {"state": "RUNNING"}, "tasks": [], "progress": [{"task": 0, **shown}]}
+    runs = {"id": 0, "state": "RUNNING", "worker_id": "a:1"}
+    status = {"name": "x", "connector": {"state": "RUNNING"}, "tasks": [runs], "progress": [{"task": 0, **shown}]}
     found = judged_connectors("http://a:1", [status])
     assert found[0].status is Status.WARN and found[0].said == "task 0 of x: table a.b is refused"
 
@@ -245,7 +273,15 @@ def test_metrics_say_the_age_of_the_oldest_record_that_waits() -> None:
 
 
 @pytest.fixture(scope="module")
-def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WholeWorker]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The broker of the worker."""
+    overrides = ["group.initial.rebalance.delay.ms=0"]
+    with running_server(tmp_path_factory.mktemp("broker"), overrides=overrides) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Iterator[WholeWorker]:
     """A worker that warns early, with connectors that do nothing and two that do what they should."""
     folder = tmp_path_factory.mktemp("worker")
     (folder / "stuck_plugins.py").write_text(STUCK)
@@ -261,11 +297,7 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WholeWorker]:
         "task.shutdown.graceful.timeout.ms": "3000",
     }
     jobs = ThreadJobs(plugins=discover([folder / "stuck_tasks.py"], more=INSTALLED))
-    overrides = ["group.initial.rebalance.delay.ms=0"]
-    with (
-        running_server(tmp_path_factory.mktemp("broker"), overrides=overrides) as server,
-        running_connect(folder, server.bootstrap, jobs=jobs, **settings) as running,
-    ):
+    with running_connect(folder, server.bootstrap, jobs=jobs, **settings) as running:
         file = {"tasks.max": "1", "file": str(folder / "in")}
         running.create("idle", {**file, "connector.class": "FileStreamSource", "topic": "lines"})
         until(lambda: told(running, "idle").get("records") == 2, lambda: told(running, "idle"))
@@ -334,6 +366,20 @@ def test_the_doctor_says_failed_connectors_and_a_worker_that_is_not_there() -> N
     assert "does not answer" in finding.said
 
 
+def test_what_a_source_says_in_no_json_is_told_as_text_and_is_not_the_end_of_its_task(worker: WholeWorker) -> None:
+    worker.create("chatty", {"tasks.max": "1", "connector.class": "ChattySource"})
+    worker.create("wrong", {"tasks.max": "1", "connector.class": "WrongSource"})
+    for name in ("chatty", "wrong"):
+        worker.until(name, "RUNNING", "RUNNING")
+        until(lambda name=name: told(worker, name), lambda name=name: worker.ask("GET", f"/connectors/{name}/status"))
+    found = told(worker, "chatty")
+    assert found["warnings"] == ["one table is refused"]
+    assert found["source"] == {"lag": "nan", "key": "b'ab'", "at": "<class 'object'>", "1": [2, "{3}"]}
+    assert told(worker, "wrong")["source"] == {}
+    for name in ("chatty", "wrong"):
+        worker.ask("DELETE", f"/connectors/{name}")
+
+
 def test_a_paused_connector_does_not_stand_still(worker: WholeWorker) -> None:
     worker.create("rests", {"tasks.max": "1", "connector.class": "AwaySource"})
     until(lambda: words_of(worker, "rests"), lambda: told(worker, "rests"))
@@ -341,3 +387,106 @@ def test_a_paused_connector_does_not_stand_still(worker: WholeWorker) -> None:
     worker.until("rests", "PAUSED", "PAUSED")
     assert told(worker, "rests")["stalled"] is None
     worker.ask("DELETE", "/connectors/rests")
+
+
+def test_no_login_is_shown_of_what_a_task_tells() -> None:
+    """Who may see a status is not who may see the configuration's passwords; traces are without them, too."""
+    login = "postgresql://u:hunter2@h/db"
+    said = Progress(trouble=f"poll: {login} password=hunter2", trouble_ms=9_000, source={"of": [{"url": login}]})
+    said = replace(said, warnings=[f"{login} refuses"], position=[{"partition": {"at": login}, "offset": {"n": 1}}])
+    task = TaskId("x", 0)
+    state = StatusState(Map({each: TaskStatus(each, State.RUNNING, "a:1", 1) for each in ("x", task)}))
+    more = ["runs again: password=hunter2"]
+    view = View(ConfigState(), state, {task: shown_progress(said, silent_ms=0, limit_ms=1, runs=True, more=more)})
+    shown = connector_status(view, "x", discover([]))["progress"][0]
+    assert "hunter2" not in str(shown)
+    assert shown["stalled"].startswith("it has tried in vain for 9 s: poll: postgresql://")
+    assert (shown["position"][0]["offset"], shown["told_ms_ago"]) == ({"n": 1}, 0)
+
+
+def test_a_connector_that_goes_on_after_a_pause_does_not_stand_still_at_once(worker: WholeWorker) -> None:
+    worker.create("pauses", {"tasks.max": "1", "connector.class": "AwaySource"})
+    until(lambda: words_of(worker, "pauses"), lambda: told(worker, "pauses"))
+    assert worker.ask("PUT", "/connectors/pauses/pause")[0] == 202
+    worker.until("pauses", "PAUSED", "PAUSED")
+    assert worker.ask("PUT", "/connectors/pauses/resume")[0] == 202
+    worker.until("pauses", "RUNNING", "RUNNING")
+    assert words_of(worker, "pauses") is None
+    worker.ask("DELETE", "/connectors/pauses")
+
+
+def test_a_sink_whose_partitions_are_gone_does_not_try_in_vain_any_more(worker: WholeWorker, server: Server) -> None:
+    file = {"tasks.max": "1", "file": str(Path(__file__)), "topic": "passing"}
+    worker.create("fills", {**file, "connector.class": "FileStreamSource"})
+    until(lambda: told(worker, "fills").get("records"), lambda: told(worker, "fills"))
+    worker.ask("DELETE", "/connectors/fills")
+    soon = {"consumer.override.metadata.max.age.ms": "200"}
+    worker.create("passes", {"tasks.max": "1", "connector.class": "FullSink", "topics": "passing", **soon})
+    until(lambda: told(worker, "passes").get("trouble"), lambda: told(worker, "passes"))
+    with BlockingClient(server.bootstrap, client_id="deletes") as client:
+        assert delete_topics(client, ["passing"]) == {"passing": None}
+    until(lambda: told(worker, "passes")["trouble"] is None, lambda: told(worker, "passes"))
+    worker.ask("DELETE", "/connectors/passes")
+
+
+def test_a_source_whose_offsets_are_not_stored_says_so_until_they_are() -> None:
+    def store(_: object) -> None:
+        if refusals:
+            raise ConnectError(refusals.pop())
+
+    refusals, calls = (
+        ["the topic is not writable"],
+        SimpleNamespace(take_outcomes=lambda: None, commit=lambda: None, commit_record=None, now=Hours()),
+    )
+    port, metrics = SimpleNamespace(store_offsets=store), SimpleNamespace(committed=lambda *_, **__: None)
+    settings = SimpleNamespace(flush_interval_ms=1_000)
+    offsets = AtLeastOnce(port, SimpleNamespace(), settings, metrics, calls)  # type: ignore[arg-type]
+    offsets.submit(None, {"file": "a"}, {"position": 1}, count=0)
+    offsets.commit()
+    assert offsets.trouble == "the topic is not writable"
+    offsets.commit()
+    assert offsets.trouble is None
+
+
+def test_the_statuses_of_all_connectors_look_through_the_tasks_once() -> None:
+    """Each looked through all: 5,000 connectors held the worker's loop, and so its heartbeats, for six seconds."""
+
+    class Counted(dict[str | TaskId, TaskStatus]):
+        looked = 0
+
+        def items(self) -> Any:
+            self.looked += 1
+            return super().items()
+
+    of = [each for name in "abc" for each in (name, TaskId(name, 1), TaskId(name, 0))]
+    counted = Counted({each: TaskStatus(each, State.RUNNING, "a:1", 1) for each in of})
+    view = View(ConfigState(), StatusState(counted))  # type: ignore[arg-type]
+    shown = [connector_status(view, name, discover([])) for name in "abc"]
+    assert [[task["id"] for task in each["tasks"]] for each in shown] == [[0, 1]] * 3
+    assert counted.looked == 1
+
+
+def test_the_doctor_does_not_call_connectors_well_that_nobody_runs_or_that_have_no_task() -> None:
+    def status(name: str, state: str, *tasks: str) -> dict[str, Any]:
+        of = [{"id": number, "state": each, "worker_id": "a:1"} for number, each in enumerate(tasks)]
+        told = [{"task": number} for number in range(len(tasks))]
+        return {"name": name, "connector": {"state": state, "worker_id": "a:1"}, "tasks": of, "progress": told}
+
+    gone = [status("a", "RUNNING", "RUNNING", "UNASSIGNED"), status("b", "UNASSIGNED"), status("c", "RUNNING")]
+    rests = [status("d", "STOPPED"), status("e", "PAUSED", "PAUSED"), status("f", "RUNNING", "RUNNING")]
+    nobody, without = judged_connectors("http://a:1", [*gone, *rests], ["a", "z"])
+    assert nobody.said == "3 connectors of which a part is run by nobody: a, b, z"
+    assert without.said == "1 connector without a task, so that nothing moves: c"
+    assert [each.status for each in judged_connectors("http://a:1", rests)] == [Status.OK]
+
+
+def test_the_age_of_what_waits_is_that_of_the_oldest_that_is_not_settled_also_where_something_always_waits() -> None:
+    """It was counted from the last moment in which nothing was held: a busy source's grew for ever."""
+    held = HeldSince()
+    assert held.oldest_ms(0) is None
+    for poll in range(1, 100):
+        held.polled(1_000 * poll)
+        held.sent(10 * poll, 10 * poll - 15)
+        assert held.oldest_ms(10 * poll - 15) == 1_000 * max(poll - 1, 1)
+    held.polled(100_000)
+    assert (held.oldest_ms(985), held.oldest_ms(990)) == (99_000, 100_000)

@@ -67,7 +67,7 @@ def examine(args: Namespace) -> list[Finding]:
     """Run the checks in order; those behind a failing connection are left out."""
     from ottla.cli.doctor.addresses import advertised_addresses, bootstrap_addresses
     from ottla.cli.doctor.cluster import cluster_checks
-    from ottla.cli.doctor.connect import worker_checks
+    from ottla.cli.doctor.connect import ANSWER_SECONDS_MAX, worker_checks
     from ottla.cli.doctor.host import host_checks
     from ottla.cli.doctor.schema_registry import instance_checks, topic_checks
 
@@ -89,10 +89,16 @@ def examine(args: Namespace) -> list[Finding]:
         remedy = "look into the broker's log; if it is protected, give --command-config with what clients need"
         findings.append(fail("protocol", f"no answer in Kafka's protocol: {error}", remedy))
     if args.registry:
-        findings += instance_checks(Worker(args.registry, properties_file(args.command_config), what="schema registry"))
+        login = properties_file(args.command_config)
+        registry = Worker(args.registry, login, what="schema registry", answer_s=ANSWER_SECONDS_MAX)
+        findings += instance_checks(registry)
     if args.connect:
         properties = properties_file(args.command_config)
         findings += worker_checks(
-            [Worker(each.strip(), properties) for each in args.connect.split(",") if each.strip()]
+            [
+                Worker(each.strip(), properties, answer_s=ANSWER_SECONDS_MAX)
+                for each in args.connect.split(",")
+                if each.strip()
+            ]
         )
     return [*findings, *host_checks(args.bootstrap_server)]

@@ -152,8 +152,17 @@ def connector_status(view: View, name: str, plugins: Plugins) -> dict[str, Any]:
         "tasks": [task_status(view, task) for task in tasks],
         "type": connector_type(view.config.configs.get(name), plugins),
     }
-    progress = [{"task": task.task, **view.progress[task]} for task in tasks if task in view.progress]
+    progress = [{"task": task.task, **_without_secrets(view.progress[task])} for task in tasks if task in view.progress]
     return {**shown, "progress": progress} if progress else shown
+
+
+def _without_secrets(told: Any) -> Any:
+    """Return what a task has told with no login or password in any of its texts, as in traces."""
+    if isinstance(told, str):
+        return hidden_text(told)
+    if isinstance(told, Mapping):
+        return {key: _without_secrets(each) for key, each in told.items()}
+    return [_without_secrets(each) for each in told] if isinstance(told, list | tuple) else told
 
 
 def topics_of(view: View, name: str) -> list[str]:

@@ -94,10 +94,18 @@ class StatusState:
     topics: Map[str, Map[str, TopicUse]] = field(default_factory=Map)
     """Connector -> topic -> when and by whom it was seen first."""
 
+    _of_tasks: dict[str, list[Status]] | None = field(default=None, init=False, repr=False, compare=False)
+    """The tasks' states by connector, once they have been asked for: who asks for all connectors looks through them once."""
+
     def tasks(self, connector: str) -> list[Status]:
         """Return the states of a connector's tasks, by number."""
-        found = [each for of, each in self.statuses.items() if isinstance(of, TaskId) and of.connector == connector]
-        return sorted(found, key=lambda each: each.of[1])
+        if self._of_tasks is None:
+            made: dict[str, list[Status]] = {}
+            for of, status in self.statuses.items():
+                if isinstance(of, TaskId):
+                    made.setdefault(of.connector, []).append(status)
+            object.__setattr__(self, "_of_tasks", made)
+        return sorted((self._of_tasks or {}).get(connector, ()), key=lambda each: each.of[1])
 
 
 def apply_status(state: StatusState, key: str, data: bytes | None) -> tuple[StatusState, str | None]:
@@ -112,8 +120,8 @@ def apply_status(state: StatusState, key: str, data: bytes | None) -> tuple[Stat
         return state, f"Discarding record with invalid key {key}"
     if data is None:
         left = _without(state.statuses, of)
-        for task in [] if isinstance(of, TaskId) else state.tasks(of):
-            left = left.delete(task.of)
+        for task in [each for each in left if isinstance(each, TaskId) and each.connector == of]:
+            left = left.delete(task)
         return replace(state, statuses=left), None
     status = _decoded(of, data)
     if status is None:

@@ -179,6 +179,7 @@ class SinkLoop:
         self._is_paused = paused
         self._metrics.paused(paused)
         self._progress.resumed()
+        self._tell_progress()  # what was told before the pause is not to be taken for a standstill
         self._port.tell(storage.State.PAUSED if paused else storage.State.RUNNING)
         if paused:
             self._context.request_commit()
@@ -481,6 +482,8 @@ class SinkLoop:
 
     def _tell_progress(self) -> None:
         current, waiting = self._at.current, self._at.waiting
+        if not current:
+            self._progress.resumed()  # what was tried with partitions that others have now is tried no more
         self._progress.is_so("topics", self._fetcher.trouble())
         self._port.progress(
             self._progress.told(

@@ -33,7 +33,7 @@ from ottla.connect.tasks.offsets_topic import OffsetsTopic
 from ottla.connect.tasks.pipeline import FailedSource, Headers, SourcePipeline, converts_columns
 from ottla.connect.tasks.plugins import TaskPlugins, equip
 from ottla.connect.tasks.producer import Outcome, RowChunk, TaskProducer
-from ottla.connect.tasks.progress import TaskProgress
+from ottla.connect.tasks.progress import HeldSince, TaskProgress, checked_state
 from ottla.connect.tasks.reach import TCP, Reach
 from ottla.connect.tasks.settings import (
     Boundary,
@@ -93,7 +93,6 @@ class _Context:
 class SourceLoop:
     """One source task; `run` once."""
 
-    _held_since_ms: int | None = None
     _measures_failed = _state_failed = False
 
     def __init__(self, spec: TaskSpec, port: TaskPort, plugins: Plugins, reach: Reach = TCP) -> None:
@@ -104,7 +103,7 @@ class SourceLoop:
         window = SampleWindow.of(spec.worker)
         self._metrics = TaskMetrics(port.report, window)
         self._metrics.more = self._own_metrics
-        self._progress = TaskProgress()
+        self._progress, self._held = TaskProgress(), HeldSince()
         self._handler = ErrorHandler(self._errors, spec.task, port, self._metrics, reach.now)
         self._pipeline = SourcePipeline(self._equipment, self._handler)
         self._hears_records = type(self._task).commit_record is not SourceTask.commit_record
@@ -253,6 +252,7 @@ class SourceLoop:
             self._spare.look(self._now())
         self._metrics.paused(False)
         self._progress.resumed()
+        self._tell_progress()  # what was told before the pause is not to be taken for a standstill
         if self._port.target is not storage.TargetState.STOPPED:
             self._port.tell(storage.State.RUNNING)
 
@@ -322,8 +322,7 @@ class SourceLoop:
         self._metrics.batch_size.add(count)
         self._active.add(self._polled.value - self._written.value)
         self._to_send, self._sent = polled, 0
-        if self._held_since_ms is None:
-            self._held_since_ms = time.time_ns() // 1_000_000
+        self._held.polled(time.time_ns() // 1_000_000)
         return True
 
     def _send(self) -> bool:
@@ -349,6 +348,7 @@ class SourceLoop:
             self._progress.troubled("send", error)
             return False
         self._progress.well("send")
+        self._held.sent(self._producer.submitted, self._producer.settled)
         self._progress.at(self._to_send[-1].source_partition, self._to_send[-1].source_offset)
         self._to_send = []
         self._offsets.batch_dispatched()
@@ -601,11 +601,10 @@ class SourceLoop:
 
     def _tell_progress(self) -> None:
         held = max(len(self._to_send) - self._sent, 0) + self._producer.outstanding
-        if not held:
-            self._held_since_ms = None
         state = self._source_state()
         self._progress.is_so("source", state.trouble)
-        oldest = [each for each in (self._held_since_ms, state.oldest_ms) if each is not None]
+        self._progress.is_so("commit of offsets", self._offsets.trouble)
+        oldest = [each for each in (self._held.oldest_ms(self._producer.settled), state.oldest_ms) if each is not None]
         self._port.progress(
             self._progress.told(
                 held + state.waiting,
@@ -619,7 +618,7 @@ class SourceLoop:
     def _source_state(self) -> SourceState:
         """What the task knows of its source; its mistake there costs nothing else."""
         try:
-            return self._task.source_state()
+            return checked_state(self._task.source_state())
         except Exception:  # a mistake of the plugin's: it is said once, and costs these facts alone
             if not self._state_failed:
                 log.exception("Task %s cannot say how its source is", self._spec.task)

@@ -355,6 +355,16 @@ class TaskProducer:
         """How many rows have neither been acknowledged nor failed."""
         return self._submitted - self._settled
 
+    @property
+    def submitted(self) -> int:
+        """How many rows it was given since it began."""
+        return self._submitted
+
+    @property
+    def settled(self) -> int:
+        """How many of them have been acknowledged, or have failed."""
+        return self._settled
+
     def commit(self) -> None:
         """Wait for what was sent and commit the transaction; raises KafkaError, and ConnectError where it cannot be."""
         assert self.transaction is not None

@@ -32,6 +32,8 @@ class SourceOffsets(Protocol):
 
     keeps_records: bool
     """Whether a record is wanted once more when it is acknowledged, or refused."""
+    trouble: str | None
+    """Why offsets are not stored now, where that is tried again; None where they are."""
 
     @property
     def transaction(self) -> TransactionContext | None:
@@ -120,6 +122,7 @@ class AtLeastOnce:
     """Offsets are stored through the worker, every `offset.flush.interval.ms` and at the end."""
 
     transaction: TransactionContext | None = None
+    trouble: str | None = None
 
     def __init__(
         self, port: TaskPort, producer: TaskProducer, settings: SourceSettings, metrics: TaskMetrics, loop: LoopCalls
@@ -206,9 +209,10 @@ class AtLeastOnce:
                 self._port.store_offsets(list(self._kept.values()))
             except ConnectError as error:
                 log.error("Failed to flush offsets to storage: %s", error)
+                self.trouble = str(error)
                 self._metrics.committed(1000 * (self._now() - started), failed=True)
                 return
-            self._kept = {}
+            self._kept, self.trouble = {}, None
         self._metrics.committed(1000 * (self._now() - started))
         self._loop.commit()
 
@@ -225,6 +229,8 @@ class AtLeastOnce:
 
 class ExactlyOnce:
     """Offsets are records of the transaction that the records are in."""
+
+    trouble: str | None = None
 
     def __init__(
         self,
