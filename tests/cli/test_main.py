@@ -51,6 +51,7 @@ def test_the_version_is_told_however_it_is_asked_for(run: Run, word: str) -> Non
         ("topics --lst", "Did you mean --list?"),
         ("topics --zookeeper localhost:2181 --list", "--bootstrap-server HOST:PORT names its brokers"),
         ("consume t --form earliest", "Did you mean --format?"),
+        ("get-offsets greetings", "--topic greetings"),
     ],
 )
 def test_a_wrong_word_is_answered_with_the_right_one(run: Run, arguments: str, sentence: str) -> None:
@@ -201,7 +202,14 @@ def test_an_output_that_is_full_is_one_line_and_exit_code_1(arguments: str) -> N
 
 @pytest.mark.parametrize(
     "arguments",
-    ["demo", "word-count", "streams run app.py", "connect-standalone w.properties", "connect-distributed w"],
+    [
+        "demo",
+        "word-count",
+        "streams run app.py",
+        "sql server",
+        "connect-standalone w.properties",
+        "connect-distributed w",
+    ],
 )
 def test_a_missing_extra_is_one_line_before_any_work(run: Run, monkeypatch: pytest.MonkeyPatch, arguments: str) -> None:
     monkeypatch.setattr(requirements, "PACKAGES", ("pyspark_that_is_not_here",))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ottla.base import OttlaError
-from ottla.cli.doctor.findings import Finding, fail, named, ok, warning
+from ottla.admin import RestError
+from ottla.cli.doctor.findings import Finding, counted, fail, named, ok, warning
 
 if TYPE_CHECKING:
     from ottla.admin import Worker
@@ -23,9 +23,9 @@ def worker_checks(workers: Sequence[Worker]) -> list[Finding]:
     for worker in workers:
         try:
             found = worker.ask("GET", "/connectors?expand=status")
-        except OttlaError as error:
-            remedy = "start it, or name another; a login goes into the address: http://name:password@host:8083"
-            away.append(fail(CHECK, f"{worker.url} does not answer: {error}", remedy))
+        except RestError as error:
+            remedy = "start it, or name another with --connect; a login goes into the address: http://name:password@host:8083"
+            away.append(fail(CHECK, f"{worker.url} does not answer: {error.reason}", remedy))
             continue
         statuses += [each["status"] for each in found.values() if "status" in each]
     if len(away) == len(workers):
@@ -39,7 +39,7 @@ def judged_connectors(urls: str, statuses: Sequence[Mapping[str, Any]]) -> list[
     failed = sorted({each["name"] for each in statuses if _failed(each)})
     found = []
     if failed:
-        said = f"{_plural(len(failed), 'connector')} failed at {urls}: {named(failed)}"
+        said = f"{counted(len(failed), 'connector')} failed at {urls}: {named(failed)}"
         found.append(
             fail(CHECK, said, "`ottla connect describe NAME` has the trace, `ottla connect restart NAME` tries again")
         )
@@ -60,16 +60,12 @@ def judged_connectors(urls: str, statuses: Sequence[Mapping[str, Any]]) -> list[
     }
     if elsewhere:
         where = named(sorted(set(elsewhere.values())))
-        said = f"{_plural(len(elsewhere), 'task')} of which only their workers say whether they move: at {where}"
+        said = f"{counted(len(elsewhere), 'task')} of which only their workers say whether they move: at {where}"
         remedy = (
             "name those workers, too, with commas between: --connect URL,URL; a task that has just begun tells soon"
         )
         found.append(warning(CHECK, said, remedy))
-    return found or [ok(CHECK, f"{_plural(len(names), 'connector')} at {urls}: none failed, and none stands still")]
-
-
-def _plural(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
+    return found or [ok(CHECK, f"{counted(len(names), 'connector')} at {urls}: none failed, and none stands still")]
 
 
 def _failed(status: Mapping[str, Any]) -> bool:
