@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ottla import __version__
-from ottla.base import KafkaError
+from ottla.base import KafkaError, bring_extra
 from ottla.cli.build_kind import build_kind
 from ottla.cli.group_reset import from_file
 from ottla.cli.main import NOUNS
@@ -216,7 +216,7 @@ def test_a_missing_extra_is_one_line_before_any_work(run: Run, monkeypatch: pyte
     found = run(arguments)
     assert found.code != 0
     assert len((found.out + found.err).splitlines()) == 1
-    assert "pip install 'ottla[spark]'" in found.err
+    assert "pip install '.[spark]'" in found.err
 
 
 def test_a_package_that_is_not_installed_is_named_with_the_extra_that_brings_it(
@@ -235,5 +235,5 @@ def test_a_package_that_is_not_installed_is_named_with_the_extra_that_brings_it(
     found = run("home")
     assert found.code == 1
     assert found.err == (
-        "ottla home: it needs the Python package prompt_toolkit, which is not installed: pip install 'ottla[sql]'\n"
+        f"ottla home: it needs the Python package prompt_toolkit, which is not installed: {bring_extra('sql')}\n"
     )
