@@ -12,7 +12,7 @@ import pytest
 from ottla.base import ErrorCode, KafkaError
 from ottla.cli.doctor import connect, host
 from ottla.cli.doctor.cluster import _clock, _damage, _disk, _judged, _partitions, _unanswered
-from ottla.cli.doctor.findings import Status
+from ottla.cli.doctor.findings import Status, counted
 from ottla.cli.doctor.host import host_checks, stray_folders
 from ottla.cli.doctor.replication import leaders
 from ottla.cli.local.server_process import RunningServer
@@ -101,6 +101,27 @@ def test_nobody_there_ends_with_what_to_do(run: Run) -> None:
     outcome = run("doctor --bootstrap-server 127.0.0.1:1")
     assert outcome.code == 1
     assert "fail  bootstrap" in outcome.out and "ottla server start" in outcome.out
+
+
+def test_a_worker_or_registry_that_is_away_is_told_once_with_doctors_own_options(run: Run, tmp_path: Path) -> None:
+    with running_server(tmp_path) as server:
+        at = f"--bootstrap-server {server.bootstrap}"
+        found = run(f"doctor {at} --connect 127.0.0.1:1 --registry 127.0.0.1:1")
+    assert found.code == 1
+    assert (
+        "connect      http://127.0.0.1:1 does not answer: " in found.out and "name another with --connect" in found.out
+    )
+    assert (
+        "registry     http://127.0.0.1:1 does not answer: " in found.out and "name another with --registry" in found.out
+    )
+    assert "--url" not in found.out
+
+
+def test_one_of_a_thing_is_told_in_the_singular(run: Run, tmp_path: Path) -> None:
+    with running_server(tmp_path) as server:
+        said = run(f"doctor --bootstrap-server {server.bootstrap}").out
+    assert "leader 1, 1 voter, high" in said and "on 1 broker (" in said
+    assert (counted(1, "copy", "copies"), counted(2, "copy", "copies")) == ("1 copy", "2 copies")
 
 
 def test_what_does_not_speak_the_protocol_is_said_to(run: Run) -> None:

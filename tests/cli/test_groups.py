@@ -44,6 +44,17 @@ def test_a_group_goes_on_where_it_stopped(run: Run, cluster: None) -> None:
     assert "misspelt" not in run("topics --list").out
 
 
+def test_the_name_behind_a_verb_is_what_the_command_is_about(run: Run, tmp_path: Path) -> None:
+    with running_server(tmp_path) as server:
+        at = f"--bootstrap-server {server.bootstrap}"
+        assert run(f"produce t {at}", "0\n").code == 0
+        assert run(f"consume t --group g -n 1 {at}").out == "0\n"
+        described = run(f"consumer-groups describe g {at}")
+        assert described.code == 0 and "g               t " in described.out, described
+        assert run(f"consumer-groups delete g {at}").code == 0
+        assert "g" not in run(f"consumer-groups list {at}").out.split()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

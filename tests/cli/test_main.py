@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ottla import __version__
-from ottla.base import KafkaError
+from ottla.base import KafkaError, bring_extra
 from ottla.cli.build_kind import build_kind
 from ottla.cli.group_reset import from_file
 from ottla.cli.main import NOUNS
@@ -51,6 +51,7 @@ def test_the_version_is_told_however_it_is_asked_for(run: Run, word: str) -> Non
         ("topics --lst", "Did you mean --list?"),
         ("topics --zookeeper localhost:2181 --list", "--bootstrap-server HOST:PORT names its brokers"),
         ("consume t --form earliest", "Did you mean --format?"),
+        ("get-offsets greetings", "--topic greetings"),
     ],
 )
 def test_a_wrong_word_is_answered_with_the_right_one(run: Run, arguments: str, sentence: str) -> None:
@@ -201,14 +202,21 @@ def test_an_output_that_is_full_is_one_line_and_exit_code_1(arguments: str) -> N
 
 @pytest.mark.parametrize(
     "arguments",
-    ["demo", "word-count", "streams run app.py", "connect-standalone w.properties", "connect-distributed w"],
+    [
+        "demo",
+        "word-count",
+        "streams run app.py",
+        "sql server",
+        "connect-standalone w.properties",
+        "connect-distributed w",
+    ],
 )
 def test_a_missing_extra_is_one_line_before_any_work(run: Run, monkeypatch: pytest.MonkeyPatch, arguments: str) -> None:
     monkeypatch.setattr(requirements, "PACKAGES", ("pyspark_that_is_not_here",))
     found = run(arguments)
     assert found.code != 0
     assert len((found.out + found.err).splitlines()) == 1
-    assert "pip install 'ottla[spark]'" in found.err
+    assert "pip install '.[spark]'" in found.err
 
 
 def test_a_package_that_is_not_installed_is_named_with_the_extra_that_brings_it(
@@ -227,5 +235,5 @@ def test_a_package_that_is_not_installed_is_named_with_the_extra_that_brings_it(
     found = run("home")
     assert found.code == 1
     assert found.err == (
-        "ottla home: it needs the Python package prompt_toolkit, which is not installed: pip install 'ottla[sql]'\n"
+        f"ottla home: it needs the Python package prompt_toolkit, which is not installed: {bring_extra('sql')}\n"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from ottla.base import TopicPartition
 from ottla.cli.commands.streams import one_line
 from ottla.client import BlockingClient
+from ottla.spark.streams.state.stores import CAUGHT_UP_SECONDS_MAX
 from ottla.wire import Record, build_batch
 from tests.cli.conftest import Run
 from tests.server import running_server
@@ -105,6 +107,22 @@ def test_a_store_is_asked_from_anywhere(run: Run, tmp_path: Path, client: Blocki
     assert run(f"streams query {path} counts --bootstrap-server {at} --key z").code == 1
     found = run(f"streams query {path} other --bootstrap-server {at}")
     assert found.code == 1 and "no such store is registered" in found.err
+
+
+def test_an_application_that_never_ran_is_told_at_once_and_not_after_a_minute(
+    run: Run, tmp_path: Path, client: BlockingClient
+) -> None:
+    at = ",".join(map(str, client.client.bootstrap))
+    began_s = time.monotonic()
+    found = run(f"streams query {application(tmp_path)} counts --bootstrap-server {at} --property application.id=never")
+    assert found.code == 1 and "the application has not been started yet" in found.err, found
+    assert time.monotonic() - began_s < CAUGHT_UP_SECONDS_MAX / 2
+
+
+def test_a_file_that_is_not_there_is_told_before_any_start(run: Run, tmp_path: Path) -> None:
+    found = run(f"streams run {tmp_path / 'nope.py'}")
+    assert (found.code, found.out) == (1, ""), found
+    assert "nope.py does not exist" in found.err
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -41,7 +41,7 @@ from tests.ports import free_port
 from tests.server import Server, running_server, start_server
 from tests.waiting import until
 
-gssapi = pytest.importorskip("gssapi", reason="gssapi is not installed: pip install 'ottla[kerberos]'")
+gssapi = pytest.importorskip("gssapi", reason="gssapi is not installed: pip install '.[kerberos]'")
 
 pytestmark = [
     pytest.mark.compat,

@@ -11,7 +11,7 @@ import fastavro
 import pyarrow.parquet as pq
 import pytest
 
-from ottla.base import TopicPartition
+from ottla.base import TopicPartition, bring_extra
 from ottla.connect import ConnectError, SinkColumns, SinkRecord, Struct, data
 from ottla.connectors.s3 import S3SinkConnector, S3SinkTask
 from tests.connectors.s3_server import CONFLUENT_SINK_FILE, KEYS, S3Server, Worker
@@ -519,7 +519,7 @@ def test_a_missing_library_is_told_with_the_extra_that_brings_it(monkeypatch: py
     lines = dict(line.split("=", 1) for line in CONFLUENT_SINK_FILE.splitlines())
     monkeypatch.setitem(sys.modules, "fastavro", None)
     [text] = S3SinkConnector().validate(lines | {"format.class": "AvroFormat"})["format.class"].errors
-    assert text == "AvroFormat needs the Python package fastavro, which is not installed: pip install 'ottla[connect]'"
+    assert text == f"AvroFormat needs the Python package fastavro, which is not installed: {bring_extra('connect')}"
     monkeypatch.setitem(sys.modules, "boto3", None)
     [text] = S3SinkConnector().validate(lines)["s3.bucket.name"].errors
     assert "boto3" in text and "ottla[connect]" in text

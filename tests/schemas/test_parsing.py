@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from ottla.base import bring_extra
 from ottla.schemas import InvalidSchemaError, SchemaReference, SchemaType, parse
 
 
@@ -20,7 +21,7 @@ def test_a_library_that_is_not_installed_is_named_with_what_brings_it(schema_typ
         "print(parse(SchemaType.AVRO, '\"int\"').canonical())\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    advice = f"the Python package {package}, which is not installed: pip install 'ottla[registry]'"
+    advice = f"the Python package {package}, which is not installed: {bring_extra('registry')}"
     assert done.stdout.splitlines() == [f"{schema_type} schemas need {advice}", '"int"']
 
 

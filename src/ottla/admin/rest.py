@@ -25,9 +25,11 @@ WORDS_MAX = 10_000
 class RestError(OttlaError):
     """A worker that refuses, or does not answer."""
 
-    def __init__(self, message: str, status: int = 0) -> None:
+    def __init__(self, message: str, status: int = 0, *, reason: str = "") -> None:
         super().__init__(message)
         self.status = status
+        self.reason = reason or message
+        """What is wrong, without what to do about it."""
 
 
 class Worker:
@@ -91,7 +93,8 @@ class Worker:
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise RestError(
-                f"no {self._what} answers at {self.url}: {reason}; start one, or name another with --url"
+                f"no {self._what} answers at {self.url}: {reason}; start one, or name another with --url",
+                reason=str(reason),
             ) from error
 
     def _request(self, path: str, data: bytes | None, headers: Mapping[str, str], method: str) -> Request:

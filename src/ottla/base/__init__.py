@@ -26,6 +26,7 @@ from ottla.base.exact_numbers import (
     plain_text,
     truncated,
 )
+from ottla.base.extras import bring_extra
 from ottla.base.file_modes import UMASK, UMASK_DEFAULT, parse_umask
 from ottla.base.ids import (
     ZERO_UUID,
@@ -74,6 +75,7 @@ __all__ = [
     "UnwritableError",
     "Uuid",
     "WireError",
+    "bring_extra",
     "coordinating_partition",
     "decimal_of_text",
     "decimal_of_unscaled",

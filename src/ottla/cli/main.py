@@ -11,7 +11,7 @@ from importlib import import_module
 from io import TextIOWrapper
 
 from ottla import __version__
-from ottla.base import UMASK, UMASK_DEFAULT, OttlaError, UnwritableError, parse_umask
+from ottla.base import UMASK, UMASK_DEFAULT, OttlaError, UnwritableError, bring_extra, parse_umask
 from ottla.cli.build_kind import build_kind, why_pure
 from ottla.cli.kafka_names import SCRIPTS
 
@@ -199,7 +199,7 @@ def run(noun: str, args: list[str]) -> int:
         package = (error.name or "").partition(".")[0]
         if package not in EXTRAS:
             raise
-        words = f"it needs the Python package {package}, which is not installed: pip install 'ottla[{EXTRAS[package]}]'"
+        words = f"it needs the Python package {package}, which is not installed: {bring_extra(EXTRAS[package])}"
         print(f"ottla {noun}: {words}", file=sys.stderr)
         return 1
     except UnwritableError as error:

@@ -40,6 +40,8 @@ __all__ = [
 LONG_MAX = 2**63 - 1
 SUBJECTS = ("--topic", "--group", "--transactional-id")
 """What a name behind a verb names: the first of these that a command has."""
+SUBJECT_OF = {"consumer-groups": "--group"}
+"""What it names for a command that has another one of them first."""
 SECURITY = ("security.", "sasl.", "ssl.")
 """How settings begin that say how a client connects."""
 PLACES = {"FILE", "FOLDER", "DIR", "PATH", "CSV"}
@@ -84,10 +86,15 @@ class Options(argparse.ArgumentParser):
         takes_words = any(not action.option_strings for action in self._actions)
         if takes_words or not argv or not flags.get(f"--{argv[0]}"):
             return argv
-        subject = next((name for name in SUBJECTS if name in flags), None)
+        subject = self._subject()
         if subject is None or len(argv) < 2 or argv[1].startswith("-"):
             return [f"--{argv[0]}", *argv[1:]]
         return [f"--{argv[0]}", subject, *argv[1:]]
+
+    def _subject(self) -> str | None:
+        """Return the option that names what this command is about, or None where it has none."""
+        noun = self.prog.partition(" ")[2]
+        return SUBJECT_OF.get(noun) or next((name for name in SUBJECTS if name in self._option_string_actions), None)
 
     def _joined(self, argv: Sequence[str]) -> list[str]:
         """Join `--offset -1h` and `--by-duration -PT1H` by `=`: argparse would take the value for an option."""
@@ -136,7 +143,10 @@ class Options(argparse.ArgumentParser):
         known = [name for action in self._actions if action.help != argparse.SUPPRESS for name in action.option_strings]
         longer = [name for name in known if option.startswith("--") and name.startswith(option)]
         found = longer or get_close_matches(option, known, 1)
-        return f"Did you mean {' or '.join(found)}?" if found else ""
+        if found:
+            return f"Did you mean {' or '.join(found)}?"
+        subject = None if option.startswith("-") else self._subject()
+        return f"A name stands behind its option: {subject} {option}." if subject else ""
 
     def error(self, message: str) -> NoReturn:
         """Raise what argparse found wrong in the words of Kafka's tools where they have some."""

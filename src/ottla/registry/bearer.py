@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 
-from ottla.base import ConfigError
+from ottla.base import ConfigError, bring_extra
 from ottla.client import IssuerKeys
 from ottla.security import Tls, TlsSettings
 from ottla.security.sasl import Jwks, JwtRules, JwtValidator, TokenRefusedError
@@ -57,7 +57,7 @@ def bearer_settings(properties: Mapping[str, str]) -> BearerSettings:
     from ottla.security.sasl.key_reader import check_url  # it imports Python's client of HTTP
 
     if find_spec("joserfc") is None:
-        raise ConfigError("authentication.method", "BEARER", "needs joserfc: pip install 'ottla[security]'")
+        raise ConfigError("authentication.method", "BEARER", f"needs joserfc: {bring_extra('security')}")
     given = {key: value.strip() for key, value in properties.items() if key.startswith(PREFIX)}
     for key, meaning in (
         (JWKS_URL, "where the issuer's keys are: https://… or file:…"),

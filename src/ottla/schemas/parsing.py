@@ -17,6 +17,9 @@ from ottla.schemas.references import utf8_bytes
 
 __all__ = ["parse"]
 
+BRING_REGISTRY = "pip install '.[registry]' in Ottla's checkout, or with the file of its wheel for the dot"
+"""As `ottla.base.bring_extra` says it; schemas stand beside that package and not above it."""
+
 
 def parse(
     schema_type: SchemaType,
@@ -41,7 +44,7 @@ def parse(
     try:
         return _parsed(schema_type, text, references, ask, limits, new)
     except ModuleNotFoundError as error:
-        advice = f"the Python package {error.name}, which is not installed: pip install 'ottla[registry]'"
+        advice = f"the Python package {error.name}, which is not installed: {BRING_REGISTRY}"
         raise InvalidSchemaError(f"{schema_type} schemas need {advice}") from error
 
 

@@ -12,7 +12,7 @@ from binascii import Error as Base64Error
 from dataclasses import dataclass, field
 from typing import Any
 
-from ottla.base import ConfigError, OttlaError
+from ottla.base import ConfigError, OttlaError, bring_extra
 from ottla.security.jks import JKS_MAGIC, JksError, private_key, read_jks
 
 __all__ = ["KeyEntry", "Store", "StoreError", "need_cryptography", "open_pem", "open_store"]
@@ -190,5 +190,5 @@ def _cryptography() -> _Library:
         return _Library()
     except ImportError as error:
         raise ConfigError(
-            "security.protocol", "SSL", "needs cryptography", "TLS needs cryptography: pip install 'ottla[security]'"
+            "security.protocol", "SSL", "needs cryptography", f"TLS needs cryptography: {bring_extra('security')}"
         ) from error

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
-from ottla.base import ConfigError
+from ottla.base import ConfigError, bring_extra
 from ottla.schemas import (
     InvalidSchemaError,
     ParsedSchema,
@@ -184,7 +184,7 @@ def _client(settings: SerdeSettings) -> SchemaRegistryClient:
     try:
         from confluent_kafka.schema_registry import SchemaRegistryClient
     except ImportError as error:
-        text = f"it needs the extra `registry`: pip install 'ottla[registry]' ({error})"
+        text = f"it needs the extra `registry`: {bring_extra('registry')} ({error})"
         raise ConfigError("schema.registry.url", ",".join(settings.urls), text, f"A schema registry: {text}") from error
     with tempfile.TemporaryDirectory() as folder:
         files = _tls_files(settings, Path(folder))

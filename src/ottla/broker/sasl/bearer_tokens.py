@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from importlib.util import find_spec
 
-from ottla.base import Clock, ConfigError, Offload
+from ottla.base import Clock, ConfigError, Offload, bring_extra
 from ottla.client import IssuerKeys
 from ottla.config import Value
 from ottla.security import JaasEntry, Tls, TlsSettings
@@ -72,7 +72,7 @@ class BearerTokens:
         if validator not in VALIDATORS:
             raise ConfigError(VALIDATOR_CLASS, validator, "classes of one's own are not supported here; leave it unset")
         if find_spec("joserfc") is None:
-            raise ConfigError("sasl.enabled.mechanisms", "OAUTHBEARER", "needs joserfc: pip install 'ottla[security]'")
+            raise ConfigError("sasl.enabled.mechanisms", "OAUTHBEARER", f"needs joserfc: {bring_extra('security')}")
         url, read = self._reader(value, system_properties)
         whose = f"listener {listener}"
         self._issuer = issuer = IssuerKeys(_keys(value), read, url=url, key=JWKS_URL, whose=whose, loop=loop)

@@ -148,7 +148,7 @@ def shell(args: Namespace) -> int:
                 f"Ottla SQL; the server at {client.url} is {info['serverStatus']}. `help` says what can be typed."
             )
         except ServerError as error:
-            session.say(f"{error}\nStart one with `ottla sql server`, or name another with `server URL`.")
+            session.say(f"{error}\n`server URL` names another one.")
         return prompt_loop(session, history_file())
     finally:
         session.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import KafkaError
@@ -112,9 +111,9 @@ def run(args: Namespace) -> int:
 
     check_spark()
     began_s = time.monotonic()
-    print(f"{time.strftime('%H:%M:%S')} {Path(args.app).stem}: {STARTING}", flush=True)
     loaded = load(args.app)
     settings = settings_of(args, loaded.settings, **{"spark.master": args.master, "http.listener": args.http})
+    print(f"{time.strftime('%H:%M:%S')} {settings.application_id}: {STARTING}", flush=True)
     from ottla.spark import StreamsApplication, ship_module
 
     ship_module(loaded.module, settings)
@@ -188,7 +187,8 @@ class StatusDisplay:
         if self._live is not None:
             self._live.console.print(line, highlight=False)
         else:
-            print(line, flush=True)
+            sys.stdout.write(f"{line}\n")  # in one piece: threads of the application tell of its states
+            sys.stdout.flush()
 
     def show(self) -> None:
         """Bring the display up to date; without one a line every ten seconds, if it has changed."""
@@ -325,7 +325,10 @@ def query(args: Namespace) -> int:
         position = answer["position"]
         warn(f"as of offsets {position['offsets']} of its changelog, {position['lag']} records behind it")
         if waiting:
-            warn(f"{waiting} records of the application's input are not processed yet, or not committed")
+            records = (
+                "1 record of the application's input is" if waiting == 1 else f"{waiting:,} records of its input are"
+            )
+            warn(f"{records} not processed yet, or not committed")
     return 0 if rows or "key" not in answer else 1
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base import ErrorCode, KafkaError, NodeId, OttlaError
 from ottla.cli.doctor.access import acls, authorizers, listeners
-from ottla.cli.doctor.findings import Finding, fail, named, ok, warning
+from ottla.cli.doctor.findings import Finding, counted, fail, named, ok, warning
 from ottla.cli.doctor.replication import leaders, min_insync, moves
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _quorum_and_clock(client: BlockingClient) -> list[Finding]:
         ]
     voters = partition.current_voters
     silent = [each.replica_id for each in voters if _is_silent(each, leader.last_caught_up_timestamp)]
-    said = f"leader {partition.leader_id}, {len(voters)} voters, high watermark {partition.high_watermark}"
+    said = f"leader {partition.leader_id}, {counted(len(voters), 'voter')}, high watermark {partition.high_watermark}"
     clock = _clock(leader.last_caught_up_timestamp, before_ms, after_ms)
     return [_judged(said, silent, len(voters)), clock]
 
@@ -174,14 +174,23 @@ def _factors(client: BlockingClient, cluster: Cluster) -> list[Finding]:
         wanted = int(values.get(key) or 1)
         if wanted > alive:
             remedy = f"start {wanted - alive} more, or lower {key}: topics that use it cannot be created"
-            findings.append(fail("replication", f"{key} is {wanted}, and {alive} brokers are alive", remedy))
+            findings.append(
+                fail(
+                    "replication", f"{key} is {wanted}, and {counted(alive, 'broker is', 'brokers are')} alive", remedy
+                )
+            )
         elif alive >= SAFE_COPIES and wanted < SAFE_COPIES:
             remedy = f"set {key}={SAFE_COPIES}: with {wanted} a broken disk loses records"
-            findings.append(warning("replication", f"{key} is {wanted} on {alive} brokers", remedy))
+            findings.append(warning("replication", f"{key} is {wanted} on {counted(alive, 'broker')}", remedy))
     if findings:
         return findings
     advice = "one copy of everything: a broken disk loses it" if alive < SAFE_COPIES else "as many as is usual"
-    return [ok("replication", f"default {values.get('default.replication.factor')} on {alive} brokers ({advice})")]
+    return [
+        ok(
+            "replication",
+            f"default {values.get('default.replication.factor')} on {counted(alive, 'broker')} ({advice})",
+        )
+    ]
 
 
 def _broker_configs(client: BlockingClient, cluster: Cluster, keys: list[str]) -> dict[str, str]:
@@ -210,7 +219,9 @@ def _partitions(cluster: Cluster) -> list[Finding]:
             "a broker is away or cannot keep up; `ottla topics --describe --under-replicated-partitions` lists them"
         )
         findings.append(warning("partitions", f"{len(short)} lack in-sync copies: {named(short)}", remedy))
-    return findings or [ok("partitions", f"{len(partitions)} in {len(cluster.topics)} topics, all led and in sync")]
+    return findings or [
+        ok("partitions", f"{len(partitions)} in {counted(len(cluster.topics), 'topic')}, all led and in sync")
+    ]
 
 
 def _internal(cluster: Cluster) -> list[Finding]:
@@ -220,7 +231,7 @@ def _internal(cluster: Cluster) -> list[Finding]:
         if topic is None:
             continue
         copies = min((len(each.replicas) for each in topic.partitions.values()), default=0)
-        said = f"{name}: {len(topic.partitions)} partitions, {copies} copies"
+        said = f"{name}: {counted(len(topic.partitions), 'partition')}, {counted(copies, 'copy', 'copies')}"
         if copies < min(SAFE_COPIES, len(cluster.nodes)):
             remedy = "it was made when fewer brokers were alive: give it more copies with reassign-partitions"
             findings.append(warning("internal", said, remedy))

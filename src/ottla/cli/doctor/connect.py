@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ottla.base import OttlaError
-from ottla.cli.doctor.findings import Finding, fail, named, ok, warning
+from ottla.admin import RestError
+from ottla.cli.doctor.findings import Finding, counted, fail, named, ok, warning
 
 if TYPE_CHECKING:
     from ottla.admin import Worker
@@ -28,9 +28,9 @@ def worker_checks(workers: Sequence[Worker]) -> list[Finding]:
     for worker in workers:
         try:
             there, found = worker.ask("GET", "/connectors"), worker.ask("GET", "/connectors?expand=status")
-        except OttlaError as error:
-            remedy = "start it, or name another; a login goes into the address: http://name:password@host:8083"
-            away.append(fail(CHECK, f"{worker.url} does not answer: {error}", remedy))
+        except RestError as error:
+            remedy = "start it, or name another with --connect; a login goes into the address: http://name:password@host:8083"
+            away.append(fail(CHECK, f"{worker.url} does not answer: {error.reason}", remedy))
             continue
         if not isinstance(found, dict) or not isinstance(there, list):
             away.append(fail(CHECK, f"{worker.url} is no Connect worker: it has no list of connectors", "name another"))
@@ -51,7 +51,7 @@ def judged_connectors(urls: str, statuses: Sequence[Mapping[str, Any]], known: C
     failed = sorted({each["name"] for each in statuses if _failed(each)})
     found = []
     if failed:
-        said = f"{_plural(len(failed), 'connector')} failed at {urls}: {named(failed)}"
+        said = f"{counted(len(failed), 'connector')} failed at {urls}: {named(failed)}"
         found.append(
             fail(CHECK, said, "`ottla connect describe NAME` has the trace, `ottla connect restart NAME` tries again")
         )
@@ -73,12 +73,12 @@ def judged_connectors(urls: str, statuses: Sequence[Mapping[str, Any]], known: C
     }
     if elsewhere:
         where = named(sorted(set(elsewhere.values())))
-        said = f"{_plural(len(elsewhere), 'task')} of which only their workers say whether they move: at {where}"
+        said = f"{counted(len(elsewhere), 'task')} of which only their workers say whether they move: at {where}"
         remedy = (
             "name those workers, too, with commas between: --connect URL,URL; a task that has just begun tells soon"
         )
         found.append(warning(CHECK, said, remedy))
-    return found or [ok(CHECK, f"{_plural(len(names), 'connector')} at {urls}: none failed, and none stands still")]
+    return found or [ok(CHECK, f"{counted(len(names), 'connector')} at {urls}: none failed, and none stands still")]
 
 
 def _unattended(statuses: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Finding]:
@@ -94,19 +94,15 @@ def _unattended(statuses: Sequence[Mapping[str, Any]], names: Sequence[str]) -> 
             without.add(status["name"])
     found = []
     if nobodys := sorted(idle | missing):
-        said = f"{_plural(len(nobodys), 'connector')} of which a part is run by nobody: {named(nobodys)}"
+        said = f"{counted(len(nobodys), 'connector')} of which a part is run by nobody: {named(nobodys)}"
         remedy = (
             "a worker that starts, or a group that shares anew, takes some seconds; else look into the workers' logs"
         )
         found.append(warning(CHECK, said, remedy))
     if without:
-        said = f"{_plural(len(without), 'connector')} without a task, so that nothing moves: {named(sorted(without))}"
+        said = f"{counted(len(without), 'connector')} without a task, so that nothing moves: {named(sorted(without))}"
         found.append(warning(CHECK, said, "it has found nothing to do: look at its configuration and its worker's log"))
     return found
-
-
-def _plural(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def _failed(status: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from ottla.cli.output import Answer, paint, print_answer
 
-__all__ = ["Finding", "Status", "fail", "named", "ok", "print_findings", "warning"]
+__all__ = ["Finding", "Status", "counted", "fail", "named", "ok", "print_findings", "warning"]
 
 
 class Status(StrEnum):
@@ -33,6 +33,11 @@ class Finding:
     said: str
     remedy: str = ""
     """What to do; empty where all is well."""
+
+
+def counted(count: int, word: str, plural: str = "") -> str:
+    """Return a number with its word, `1 copy` or `2 copies`; the plural has an s unless it is given."""
+    return f"{count} {word if count == 1 else plural or word + 's'}"
 
 
 def named(names: Sequence[object]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ottla.base import OttlaError
-from ottla.cli.doctor.findings import Finding, fail, ok, warning
+from ottla.admin import RestError
+from ottla.cli.doctor.findings import Finding, counted, fail, ok, warning
 
 if TYPE_CHECKING:
     from ottla.admin import Worker
@@ -42,20 +42,22 @@ def topic_checks(client: BlockingClient, cluster: Cluster) -> list[Finding]:
         return [fail(CHECK, said, f"`ottla configs --alter --topic {TOPIC} --add-config cleanup.policy=compact`")]
     copies = len(topic.partitions[0].replicas)
     if copies < min(SAFE_COPIES, len(cluster.nodes)):
-        said = f"{TOPIC} has {copies} of {min(SAFE_COPIES, len(cluster.nodes))} copies"
+        said = f"{TOPIC} has {copies} of {counted(min(SAFE_COPIES, len(cluster.nodes)), 'copy', 'copies')}"
         return [
             warning(CHECK, said, "`ottla reassign-partitions` gives it more: what is lost with it cannot be made again")
         ]
-    return [ok(CHECK, f"{TOPIC} is compacted, with {copies} {'copy' if copies == 1 else 'copies'}")]
+    return [ok(CHECK, f"{TOPIC} is compacted, with {counted(copies, 'copy', 'copies')}")]
 
 
 def instance_checks(registry: Worker) -> list[Finding]:
     """Judge an instance by what it says of itself."""
     try:
         health, metrics = _answered(registry, "/health"), registry.text("/metrics")
-    except OttlaError as error:
-        remedy = "start it, or name another; a login goes into the address: http://name:password@host:8081"
-        return [fail(CHECK, f"{registry.url} does not answer: {error}", remedy)]
+    except RestError as error:
+        remedy = (
+            "start it, or name another with --registry; a login goes into the address: http://name:password@host:8081"
+        )
+        return [fail(CHECK, f"{registry.url} does not answer: {error.reason}", remedy)]
     found = [_judged(registry.url, health)]
     unreadable = UNREADABLE.search(metrics)
     if unreadable is not None and unreadable[1] != "0":

@@ -37,6 +37,7 @@ def run_sql_server(args: Namespace) -> int:
     log_to_stderr(args.log_format, args.log_level)
     try:
         settings = sql_settings_of(path, args)
+        _check_packages(settings)
     except OttlaError as error:
         warn(f"ottla sql server: {error}")
         return 1
@@ -45,6 +46,16 @@ def run_sql_server(args: Namespace) -> int:
     raise_descriptor_limit()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_run(settings, ends_with_input=args.ends_with_input))
+
+
+def _check_packages(settings: ServerSettings) -> None:
+    """Ask before anything listens; raises SparkMissingError, or ModuleNotFoundError for a package of the extra."""
+    import numpy  # noqa: F401  of the extra: the engine in Python reckons with it, too
+
+    if settings.engine == "spark":
+        from ottla.spark import check_spark
+
+        check_spark()
 
 
 def sql_settings_of(path: str | None, args: Namespace) -> ServerSettings:

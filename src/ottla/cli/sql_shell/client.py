@@ -116,7 +116,8 @@ class SqlClient:
         except urllib.error.HTTPError as error:
             raise _refusal(error) from None
         except urllib.error.URLError as error:
-            raise ServerError(f"The server at {self.url} does not answer: {error.reason}") from None
+            words = f"The server at {self.url} does not answer: {error.reason}. `ottla sql server` starts one."
+            raise ServerError(words) from None
         except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
             raise ServerError(f"The connection to {self.url} broke: {error}") from None
 

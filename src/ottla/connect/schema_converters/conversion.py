@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Protocol
 
-from ottla.base import ConfigError
+from ottla.base import ConfigError, bring_extra
 from ottla.config import ConfigType
 from ottla.connect.config_def import ConfigDef, Importance
 from ottla.connect.converters.plain import converter_def
@@ -106,7 +106,7 @@ def require(library: str, java_name: str) -> None:
     try:
         __import__(library)
     except ImportError as error:
-        text = f"it needs the extra `registry`: pip install 'ottla[registry]' ({error})"
+        text = f"it needs the extra `registry`: {bring_extra('registry')} ({error})"
         raise ConfigError("converter", java_name, text, f"{java_name}: {text}") from error
 
 

@@ -1,6 +1,6 @@
 """Change data capture: what is committed in a database becomes records, under Debezium's names and in its form.
 
-psycopg, or mysql-replication, is imported when a connector is configured; `pip install 'ottla[connect]'` brings it.
+psycopg, or mysql-replication, is imported when a connector is configured; `pip install '.[connect]'` brings it.
 """
 
 from ottla.connectors.cdc.mysql import MariaDbConnector, MySqlConnector

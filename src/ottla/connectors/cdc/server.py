@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from ottla.base import bring_extra
 from ottla.config import Password
 from ottla.connect import ConnectError
 from ottla.connectors.cdc.catalog import Catalog, TableId
@@ -62,7 +63,7 @@ def opened_catalog(settings: Mapping[str, Any]) -> Catalog:
     try:
         import psycopg
     except ImportError as error:
-        raise ConnectError("The PostgreSQL connector needs psycopg: pip install 'ottla[connect]'") from error
+        raise ConnectError(f"The PostgreSQL connector needs psycopg: {bring_extra('connect')}") from error
     try:
         conninfo = conninfo_of(settings, replication=False)
         connection = psycopg.connect(conninfo.decode(), autocommit=True)

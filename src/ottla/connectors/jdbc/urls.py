@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, unquote
 
-from ottla.base import ConfigError
+from ottla.base import ConfigError, bring_extra
 from ottla.connect import ConnectError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ meaning here is refused. `sessionVariables` may hold MySQL's strict mode, withou
 def require_sqlalchemy() -> None:
     """Raise ConnectError, with what to install, where SQLAlchemy is not there."""
     if importlib.util.find_spec("sqlalchemy") is None:
-        raise ConnectError("The JDBC connectors need SQLAlchemy, which is not installed: pip install 'ottla[connect]'")
+        raise ConnectError(f"The JDBC connectors need SQLAlchemy, which is not installed: {bring_extra('connect')}")
 
 
 def database_url(text: str, user: str | None = None, password: str | None = None) -> URL:
@@ -260,5 +260,5 @@ def _is_installed(module: str) -> bool:
 
 
 def _no_driver(of: str, package: str) -> ConnectError:
-    extra = "pip install 'ottla[connect]'" if package.startswith("psycopg") else f"pip install {package}"
+    extra = bring_extra("connect") if package.startswith("psycopg") else f"pip install {package}"
     return ConnectError(f"The driver for {of} is not installed here: {extra}")

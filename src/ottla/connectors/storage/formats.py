@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ottla.base import ConfigError
+from ottla.base import ConfigError, bring_extra
 from ottla.connect import ConnectError, DataError, Schema, converters
 
 if TYPE_CHECKING:
@@ -88,9 +88,7 @@ def format_name(text: str) -> str | None:
 
 def needs_extra(library: str, what: str) -> ConnectError:
     """Return the error for a library that is not installed."""
-    return ConnectError(
-        f"{what} needs the Python package {library}, which is not installed: pip install 'ottla[connect]'"
-    )
+    return ConnectError(f"{what} needs the Python package {library}, which is not installed: {bring_extra('connect')}")
 
 
 def checked_text(value: str) -> str:

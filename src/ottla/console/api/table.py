@@ -13,7 +13,7 @@ from typing import Any
 
 from ottla.admin import ConfigEntity, describe_config, describe_group, describe_share_group, share_deliveries
 from ottla.admin.actions import OF_SERVICES, plan_action
-from ottla.base import ErrorCode, KafkaError, Millis, Offset, OttlaError, TopicPartition
+from ottla.base import ErrorCode, KafkaError, Millis, Offset, OttlaError, TopicPartition, bring_extra
 from ottla.client import FetchPosition, Isolation, partition_of
 from ottla.console.api.alerts import alert_endpoints
 from ottla.console.api.cluster import cluster_endpoints
@@ -370,7 +370,7 @@ class Api:
         if not isinstance(kind, str) or kind not in FORMATS:
             raise HttpError(400, f"format is one of {', '.join(FORMATS)}")
         if kind == "parquet" and find_spec("pyarrow") is None:
-            raise HttpError(400, "Parquet needs the package pyarrow: pip install 'ottla[spark]'")
+            raise HttpError(400, f"Parquet needs the package pyarrow: {bring_extra('spark')}")
         if asked.get("from") == "live":
             raise HttpError(400, "What is exported ends: from is newest, oldest, offset or time")
         frames = await scan_frames(place, asked)

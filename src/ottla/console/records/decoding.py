@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 
-from ottla.base import ExactDecoder
+from ottla.base import ExactDecoder, bring_extra
 
 __all__ = ["BINARY", "DECODERS", "SHOWN_BYTES_MAX", "Attempt", "Decoded", "decode", "registry_frame"]
 
@@ -112,7 +112,7 @@ def _msgpack(data: bytes) -> object:
     try:
         import msgpack
     except ImportError:
-        raise _DoesNotFit("the package msgpack is not installed (pip install 'ottla[console]')") from None
+        raise _DoesNotFit(f"the package msgpack is not installed ({bring_extra('console')})") from None
     if not data:
         raise _DoesNotFit("no bytes")
     try:
@@ -125,7 +125,7 @@ def _cbor(data: bytes) -> object:
     try:
         from cbor2 import CBORDecodeError, load
     except ImportError:
-        raise _DoesNotFit("the package cbor2 is not installed (pip install 'ottla[console]')") from None
+        raise _DoesNotFit(f"the package cbor2 is not installed ({bring_extra('console')})") from None
     if not data:
         raise _DoesNotFit("no bytes")
     stream = BytesIO(data)

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ottla.base import ConfigError, OttlaError
+from ottla.base import ConfigError, OttlaError, bring_extra
 from ottla.console.records.reads import Read
 from ottla.wire import Record
 
@@ -141,7 +141,7 @@ class _Descriptors:
             from google.protobuf.descriptor_pool import DescriptorPool
             from google.protobuf.message_factory import GetMessageClass
         except ImportError as error:
-            raise SerdeError(f"Protobuf needs the extra `registry`: pip install 'ottla[registry]' ({error})") from error
+            raise SerdeError(f"Protobuf needs the extra `registry`: {bring_extra('registry')} ({error})") from error
         try:
             self._pool = DescriptorPool()
             for file in FileDescriptorSet.FromString(rule.schema).file:

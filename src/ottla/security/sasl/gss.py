@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, TypeVar
 
-from ottla.base import ConfigError
+from ottla.base import ConfigError, bring_extra
 from ottla.security.kerberos_entry import KerberosEntry
 from ottla.security.sasl.kerberos import GssContext, GssError, GssUnreachableError
 
@@ -20,7 +20,7 @@ __all__ = ["Acceptor", "Initiator", "check_installed", "default_realm"]
 
 T = TypeVar("T")
 
-INSTALL = "apt-get install libkrb5-dev gcc python3-dev && pip install 'ottla[kerberos]'"
+INSTALL = f"apt-get install libkrb5-dev gcc python3-dev && {bring_extra('kerberos')}"
 JAVAS_CONFIGURATION = "java.security.krb5.conf"
 KDC_UNREACHABLE = 0x96C73A9C
 """KRB5_KDC_UNREACH, as an error's minor code."""

@@ -10,7 +10,7 @@ import json
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-from ottla.base import ConfigError, OttlaError
+from ottla.base import ConfigError, OttlaError, bring_extra
 
 if TYPE_CHECKING:
     from joserfc.jwk import ECKey, OKPKey, RSAKey
@@ -150,6 +150,6 @@ def _joserfc_jwk() -> Any:
         from joserfc import jwk
     except ImportError as error:
         raise ConfigError(
-            "sasl.enabled.mechanisms", "OAUTHBEARER", "needs joserfc: pip install 'ottla[security]'"
+            "sasl.enabled.mechanisms", "OAUTHBEARER", f"needs joserfc: {bring_extra('security')}"
         ) from error
     return jwk

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from ottla.base import ConfigError
+from ottla.base import ConfigError, bring_extra
 from ottla.schemas import ParsedSchema, SchemaType
 
 __all__ = ["Codec", "codec_of"]
@@ -54,5 +54,5 @@ def codec_of(
 
         return ProtobufCodec(schema)
     except ImportError as error:
-        text = f"{schema.schema_type} needs the extra `registry`: pip install 'ottla[registry]' ({error})"
+        text = f"{schema.schema_type} needs the extra `registry`: {bring_extra('registry')} ({error})"
         raise ConfigError("schemaType", schema.schema_type, text, text) from error

@@ -71,7 +71,9 @@ def why_batches(stages: Stages, backlog: Callable[[], int], *, hosts: int = 1, s
     """
     hosts_do = slots is not None and slots <= hosts * _share(stages)
     if is_native(stages) and not hosts_do:
-        return "every step is Spark's own, which carry more records so; execution=continuous answers in milliseconds"
+        return (
+            "every step is Spark's own: micro-batches carry more records; execution=continuous answers in milliseconds"
+        )
     if not hosts_do and (waiting := backlog()) > BACKLOG_RECORDS:
         return f"{waiting:,} records wait in its topics, for which micro-batches are quicker"
     return None

@@ -12,6 +12,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, ClassVar
 
+from ottla.base import bring_extra
 from ottla.streams.expressions.kinds import (
     BIGINT,
     BINARY,
@@ -75,9 +76,7 @@ def _dialect() -> Any:
     try:
         from sqlglot.dialects.spark import Spark
     except ModuleNotFoundError:
-        raise Refused(
-            "sqlglot, which reads an expression's text, is not installed: pip install 'ottla[spark]'"
-        ) from None
+        raise Refused(f"sqlglot, which reads an expression's text, is not installed: {bring_extra('spark')}") from None
     grammar: Any = Spark.parser_class
 
     class Plain(grammar):  # type: ignore[misc]

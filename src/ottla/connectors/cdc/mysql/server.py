@@ -9,6 +9,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from ottla.base import bring_extra
 from ottla.connect import ConnectError
 from ottla.connectors.cdc.catalog import TableId
 from ottla.connectors.cdc.mysql.charsets import CODEC
@@ -268,14 +269,14 @@ def opened_server(settings: Mapping[str, Any], *, wants_mariadb: bool) -> Server
         import pymysqlreplication  # noqa: F401 what is missing is said here, and not in the stream's thread
     except ImportError as error:
         raise ConnectError(
-            "The MySQL and MariaDB connectors need mysql-replication: pip install 'ottla[connect]'"
+            f"The MySQL and MariaDB connectors need mysql-replication: {bring_extra('connect')}"
         ) from error
     try:
         from pymysql.converters import encoders
 
         connection = pymysql.connect(**connection_settings(settings), autocommit=True, conv=dict(encoders))
     except RuntimeError as error:  # the driver wants `cryptography` for a password's way without TLS
-        raise ConnectError(f"The database cannot be logged in to: {error} (pip install 'ottla[security]')") from error
+        raise ConnectError(f"The database cannot be logged in to: {error} ({bring_extra('security')})") from error
     except (pymysql.err.Error, OSError) as error:
         raise ServerAwayError(f"The database cannot be reached: {error}") from error
     connection.encoding = CODEC

@@ -38,6 +38,8 @@ WAIT_MS = 200
 """How long a Fetch waits for records; a lookup never waits for one."""
 CAUGHT_UP_SECONDS_MAX = 60.0
 RETRY_SECONDS = 1.0
+ABSENCES_MAX = 3
+"""After how many looks for a topic that is not there who asks its store is told; an application makes its own early."""
 FETCH_BYTES = 4 << 20
 
 
@@ -62,6 +64,8 @@ class _Followed:
     offsets: dict[int, Offset] = field(default_factory=dict)
     ends: dict[int, Offset] = field(default_factory=dict)
     caught_up: bool = False
+    absences: int = 0
+    """How often its topic was looked for and not there."""
 
     def position(self) -> Position:
         lag = sum(max(0, end - self.offsets.get(index, Offset(0))) for index, end in self.ends.items())
@@ -126,10 +130,14 @@ class StoreReader:
         return StoreView(self, name, self._topology.stores[name])
 
     def ask(self, name: str, question: Callable[[StoreTable], T], wait_s: float) -> tuple[T, Position]:
-        """Answer from a store's table once it was read to its end; raises KafkaError where that takes too long."""
+        """Answer from a store's table once it was read to its end.
+
+        Raises KafkaError where that takes too long, or where its topic is not there at the third look.
+        """
         with self._changed:
             store = self._stores[name]
-            self._changed.wait_for(lambda: store.caught_up or self._closed, wait_s)
+            absences = store.absences + ABSENCES_MAX
+            self._changed.wait_for(lambda: store.caught_up or self._closed or store.absences >= absences, wait_s)
             if not store.caught_up or self._closed:
                 because = f": {self._error}" if self._error is not None else ""
                 words = f"store {name} is not read yet from {store.topic}{because}"
@@ -171,6 +179,7 @@ class StoreReader:
                     count_failure("stores of Streams")
                 self._error = error
                 with self._changed:
+                    self._changed.notify_all()
                     self._changed.wait_for(lambda: self._closed, RETRY_SECONDS)
 
     def _round(self, client: BlockingClient) -> None:
@@ -202,6 +211,7 @@ class StoreReader:
     def _begin(self, client: BlockingClient, store: _Followed) -> None:
         partitions = client.metadata([store.topic]).partitions_of(store.topic)
         if not partitions:
+            store.absences += 1
             words = f"topic {store.topic} is not there: the application has not been started yet"
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, words)
         begin = client.list_offsets(dict.fromkeys(partitions, EARLIEST))
