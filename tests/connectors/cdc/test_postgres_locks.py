@@ -105,3 +105,26 @@ def test_a_statement_that_alters_a_table_is_waited_for_by_name_and_ends_nothing(
     tasks[0].stop()
     assert [len(told(found, each)) for each in "ab"] == [30, 30]
     assert "w" in [each.name for each in found[-1].value["after"].schema.struct_fields]
+
+
+def test_a_snapshot_is_not_ended_by_serializable_transactions_of_others(server: PostgresServer, database: str) -> None:
+    run_sql(
+        server,
+        database,
+        "create table batch (id int primary key, n int); insert into batch values (1, 1); "
+        "create table receipts (id int primary key, n int)",
+    )
+    serializable = "-c default_transaction_isolation=serializable"
+    with (
+        connected(server, database, options=serializable) as first,
+        connected(server, database, options=serializable) as second,
+    ):
+        first.execute("begin")
+        first.execute("select n from batch").fetchall()
+        second.execute("update batch set n = 2")
+        task = begun(server, database, None, **{"topic.prefix": f"anomaly_{database}"})
+        first.execute("insert into receipts values (1, 1)")
+        first.execute("commit")
+        found = read_until_quiet(task, None, 0.3)
+    task.stop()
+    assert told(found, "batch") == [("r", 1)] and told(found, "receipts") == [("c", 1)]
