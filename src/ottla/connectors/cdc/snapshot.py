@@ -83,7 +83,7 @@ class Snapshot:
         def pieces(table: CatalogTable) -> Iterator[_Piece]:
             return self._pieces(table, in_columns=in_columns)
 
-        yield from scanned(self._tables, pieces, self._metrics, self._notifications)
+        yield from scanned(self._tables, pieces, self._metrics, self._notifications, self._refused.__contains__)
         with suppress(ConnectError):  # nothing was written, and everything is read: it is all the same how this ends
             self._catalog.run("commit")
         self._metrics.snapshot_ended()
