@@ -24,7 +24,7 @@ from ottla.connectors.cdc.events import Events, Row, Table
 from ottla.connectors.cdc.notifications import INCREMENTAL as AGGREGATE
 from ottla.connectors.cdc.notifications import Notifications
 from ottla.connectors.cdc.refused import Refused
-from ottla.connectors.cdc.replication import ServerAwayError
+from ottla.connectors.cdc.replication import ServerAwayError, ServerSaysError, is_of_the_table
 from ottla.connectors.cdc.signals import Request, Signal, requests_of
 
 __all__ = ["IncrementalSnapshot", "Progress"]
@@ -258,6 +258,17 @@ class IncrementalSnapshot:
                     raise
                 except _RefusedTable:
                     self._window = None
+                    self._pass_over(request, "SQL_EXCEPTION")
+                    break
+                except ServerSaysError as error:
+                    if (
+                        self.refused is None
+                        or request.condition
+                        or isinstance(table, str)
+                        or not is_of_the_table(error)
+                    ):
+                        raise
+                    self.refused.add(table.id, str(error))
                     self._pass_over(request, "SQL_EXCEPTION")
                     break
                 except ConnectError:
