@@ -28,14 +28,17 @@ class Topic:
     keyed: dict[Key, Row] = field(default_factory=dict)
     loose: list[Row] = field(default_factory=list)
     """Of records without a key."""
+    carried: dict[Key, Mapping[str, int]] = field(default_factory=dict)
+    """Of rows by key the columns that the last record has not sent, with the step of the record that has."""
 
     def take(self, key: Row | None, op: str, before: Row | None, after: Row | None) -> None:
         """Take one change."""
         if after is not None:
-            after = _kept(after, before or (None if key is None else self.keyed.get(tuple(key.items()))))
+            after = self._whole(key, before, after)
         if op == "t":
             self.keyed.clear()
             self.loose.clear()
+            self.carried.clear()
         elif key is None:
             if op in "ud" and before in self.loose:
                 self.loose.remove(before)
@@ -43,8 +46,30 @@ class Topic:
                 self.loose.append(after)
         elif after is None:
             self.keyed.pop(tuple(key.items()), None)
+            self.carried.pop(tuple(key.items()), None)
         else:
             self.keyed[tuple(key.items())] = after
+
+    def _whole(self, key: Row | None, before: Row | None, after: Row) -> Row:
+        """Return a row with the values that were not sent as they were, and keep which step has sent them."""
+        if before or key is None:
+            return _kept(after, before)
+        name = tuple(key.items())
+        old, sent = self.keyed.get(name), self.carried.get(name, {})
+        missing = [each for each, value in after.items() if value in _NOT_SENT]
+        self.carried[name] = {} if old is None else {each: sent.get(each, _at(old)) for each in missing}
+        return _kept(after, old)
+
+    def behind(self, step: int) -> Topic:
+        """Return the topic without values that were sent before a step, by which a column's name was another's."""
+        keyed = {
+            key: {
+                name: NOT_SENT if self.carried.get(key, {}).get(name, step) < step else value
+                for name, value in row.items()
+            }
+            for key, row in self.keyed.items()
+        }
+        return Topic(keyed, self.loose)
 
     @property
     def rows(self) -> list[Row]:
@@ -109,6 +134,7 @@ class Table:
 
 def differences(table: Table, topic: Topic, since: int) -> list[str]:
     """Return what differs between a table and its topic, of rows that the step `since` or a later one has written."""
+    topic = topic.behind(since)
     has = [{name: row[name] for name in row if name not in table.left_out} for row in table.rows if _at(row) >= since]
     tells = [_sent(table, _as_typed(table, row), has) for row in topic.since(since)]
     found = []

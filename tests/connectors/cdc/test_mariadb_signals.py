@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from ottla.connect import ConnectError, SourceRecord
-from ottla.connectors.cdc import MariaDbConnector, capture_task
+from ottla.connectors.cdc import MariaDbConnector, capture_task, chunks
+from ottla.connectors.cdc.chunks import Chunks
 from tests.connectors.cdc.mariadb_replay import begun, connected, props_of, run_sql
 from tests.connectors.cdc.replay import read_until_quiet
 from tests.connectors.cdc.test_signals import is_complete, polled_until, rows, state
@@ -289,6 +290,39 @@ def test_rows_that_share_a_message_key_are_all_read(server: MariaDbServer, datab
     task.stop()
 
 
+@pytest.mark.parametrize("surrogate", ["", "s"])
+def test_large_rows_are_read_in_smaller_chunks_and_none_is_left_out(
+    server: MariaDbServer, database: str, tmp_path: Path, surrogate: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size, count = 100_000, 40
+    run_sql(
+        server,
+        "create table large (id int primary key, s int, v mediumtext); insert into large "
+        f"select seq, if(seq <= 12, 1, seq div 2), repeat('x', {size}) from seq_1_to_{count}",
+        database,
+    )
+    monkeypatch.setattr(chunks, "CHUNK_BYTES_MAX", 8 * size)
+    sizes: list[tuple[int, int]] = []
+    read = Chunks.read
+
+    def watched(given: Chunks, *args: Any) -> Any:
+        found = read(given, *args)
+        sizes.append((given.size, len(found.rows)))
+        return found
+
+    monkeypatch.setattr(Chunks, "read", watched)
+    large = {"incremental.snapshot.chunk.size": "1000"}
+    task = begun(server, tmp_path / "history", None, **settings_of(database, **large))
+    more = {"surrogate_key": surrogate} if surrogate else {}
+    signal(server, database, snapshot_of(database, "large", **more))
+    found = rows(read_rows(task, count, "large"), "large")
+    task.stop()
+    assert sorted(row[0] for _, _, row in found) == [*range(1, count + 1)]
+    assert len(sizes) >= 3 and max(asked for asked, _ in sizes[1:]) < 100, "no more is asked for than may be had"
+    if not surrogate:
+        assert max(length for _, length in sizes) <= 9
+
+
 def test_a_blocking_snapshot_reads_tables_whole_and_the_stream_goes_on_behind_it(
     server: MariaDbServer, database: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -308,7 +342,8 @@ def test_a_blocking_snapshot_reads_tables_whole_and_the_stream_goes_on_behind_it
     run_sql(server, "insert into later values (7, 'k', 7)", database)
     assert [row[0] for _, _, row in rows(read_rows(task, 1, store=store))] == [7]
     # what came with the signal may be told first: then the next poll begins the snapshot
-    until(lambda: (task.poll(), "The snapshot that a signal asked for is ended" in caplog.text)[1], caplog.text)
+    words = f"The snapshot that a signal asked for leaves table {database}.later out"
+    until(lambda: (task.poll(), words in caplog.text)[1], words)
     task.stop()
 
 

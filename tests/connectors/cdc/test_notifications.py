@@ -13,7 +13,7 @@ from ottla.connect import SourceRecord
 from ottla.connectors.cdc import PostgresConnector
 from tests.connectors.cdc.replay import begun, read_until_quiet, run_sql
 from tests.connectors.cdc.test_signals import SIGNALS, begun_with_signals, rows, signal
-from tests.connectors.contexts import Store, polled
+from tests.connectors.contexts import SourceContext, Store, polled
 from tests.server import running_server
 from tests.waiting import until
 from tools.postgres import PostgresServer
@@ -135,3 +135,34 @@ def test_channels_need_what_they_are_to_use() -> None:
     assert found["signal.kafka.bootstrap.servers"].errors == ["signal.enabled.channels=kafka needs it"]
     assert found["notification.sink.topic.name"].errors == ["notification.enabled.channels=sink needs it"]
     assert found["notification.enabled.channels"].errors == ["jmx is not there: log, sink are"]
+
+
+@pytest.mark.parametrize("kind", ["initial", "incremental", "blocking"])
+@pytest.mark.parametrize("in_columns", [True, False])
+def test_a_table_that_is_refused_is_not_told_as_read(
+    server: PostgresServer, database: str, kind: str, in_columns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SourceContext, "takes_columns", in_columns)
+    run_sql(
+        server,
+        database,
+        f"{SIGNALS}; create table bad (id int primary key, v numeric); create table empty (id int primary key); "
+        "create table good (id int primary key); insert into good values (1); "
+        "insert into bad select g, case g when 9 then 'NaN'::numeric else g end from generate_series(1, 9) g",
+    )
+    mode = "initial" if kind == "initial" else "no_data"
+    task = begun_with_signals(server, database, None, **{"snapshot.mode": mode, **SINK})
+    found = read_until_quiet(task, None, 0.3)
+    if kind != "initial":
+        named = [f"public.{each}" for each in ("bad", "empty", "good")]
+        signal(server, database, "execute-snapshot", data_collections=named, type=kind)
+        found += read_until_quiet(task, None, 0.5)
+    task.stop()
+    ended = [more for type_, more in told(found) if type_ == "TABLE_SCAN_COMPLETED"]
+    assert [(each["scanned_collection"], each["status"]) for each in ended] == [
+        ("public.bad", "SQL_EXCEPTION"),
+        ("public.empty", "EMPTY" if kind == "incremental" else "SUCCEEDED"),
+        ("public.good", "SUCCEEDED"),
+    ]
+    order = [type_ for type_, _ in told(found) if type_ in ("IN_PROGRESS", "TABLE_SCAN_COMPLETED")]
+    assert kind == "incremental" or order == ["IN_PROGRESS", "TABLE_SCAN_COMPLETED"] * 3

@@ -115,3 +115,26 @@ def test_an_error_has_no_more_than_the_beginning_of_a_long_statement(server: Pos
         until(lambda: polled(task) and None, "the heartbeat")
     task.stop()
     assert len(str(raised.value)) < 1_000
+
+
+def test_a_snapshot_is_not_ended_by_serializable_transactions_of_others(server: PostgresServer, database: str) -> None:
+    run_sql(
+        server,
+        database,
+        "create table batch (id int primary key, n int); insert into batch values (1, 1); "
+        "create table receipts (id int primary key, n int)",
+    )
+    serializable = "-c default_transaction_isolation=serializable"
+    with (
+        connected(server, database, options=serializable) as first,
+        connected(server, database, options=serializable) as second,
+    ):
+        first.execute("begin")
+        first.execute("select n from batch").fetchall()
+        second.execute("update batch set n = 2")
+        task = begun(server, database, None, **{"topic.prefix": f"anomaly_{database}"})
+        first.execute("insert into receipts values (1, 1)")
+        first.execute("commit")
+        found = read_until_quiet(task, None, 0.3)
+    task.stop()
+    assert told(found, "batch") == [("r", 1)] and told(found, "receipts") == [("c", 1)]

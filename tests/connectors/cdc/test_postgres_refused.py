@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.connect import SourceRecord
+from ottla.connectors.cdc import capture_task
 from ottla.connectors.cdc.refused import REFUSED
 from tests.connectors.cdc.replay import begun, connected, read_until_quiet, run_sql
 from tests.connectors.cdc.test_signals import SIGNALS, begun_with_signals, rows, signal, state
@@ -171,3 +172,52 @@ def test_a_table_that_the_server_itself_cannot_print_is_refused_and_the_others_a
     task.stop()
     assert told(found, "a") == told(found, "z") == [("r", 1)]
     assert "Table public.t is refused" in caplog.text and "has no equivalent in encoding" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("encoding", "good", "bad"), [("EUC_JP", b"\xc6\xfc", b"\xfe\xfe"), ("SQL_ASCII", "日".encode(), b"\xe9")]
+)
+def test_a_text_that_the_stream_cannot_send_refuses_its_table_and_the_others_go_on(
+    server: PostgresServer,
+    encoding: str,
+    good: bytes,
+    bad: bytes,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(capture_task, "RETRY_SECONDS", 0.0)
+    database, store = f"sent_{encoding.lower()}", Store()
+    run_sql(server, "postgres", f"create database {database} encoding '{encoding}' locale 'C' template template0")
+    with connected(server, database) as connection:
+        connection.execute(f"set client_encoding = '{encoding}'".encode())
+        connection.execute(SIGNALS.encode())
+        connection.execute(b'create table a (id int primary key, "' + good + b'" text)')
+        connection.execute(b"create table t (id int primary key, v text)")
+        connection.execute(b"create table later (id int primary key, v text)")
+        connection.execute(b"insert into later values (1, '" + bad + b"')")
+        mode = {"snapshot.mode": "no_data", "slot.retry.delay.ms": "100"}
+        task = begun_with_signals(server, database, store, **mode)
+        read_until_quiet(task, store, 0.2)
+        for each in (1, 2, 3):
+            values = f"{each}, '".encode() + good + b"'"
+            connection.execute(b"begin")
+            connection.execute(b"insert into a values (" + values + b")")
+            connection.execute(b"insert into t values (" + (values if each != 2 else b"2, '" + bad + b"'") + b")")
+            connection.execute(b"update a set id = id where id < " + str(each).encode())
+            connection.execute(b"commit")
+    found: list[SourceRecord] = []
+    until(lambda: found.extend(_stored(task, store)) or told(found, "a")[3:4], "all rows", every=0)
+    signal(server, database, "execute-snapshot", data_collections=["public.later", "public.a"])
+    until(lambda: found.extend(_stored(task, store)) or ("r", 3) in told(found, "a"), "the chunk", every=0)
+    task.stop()
+    assert [each for each in told(found, "a") if each[0] == "c"] == [("c", 1), ("c", 2), ("c", 3)]
+    assert {each.value["after"]["日"] for each in found if (each.topic or "").endswith(".a")} == {"日"}
+    assert told(found, "t") == [("c", 1)] and not told(found, "later")
+    assert "Table public.t is refused" in caplog.text and "Table public.later is refused" in caplog.text
+
+
+def _stored(task: Any, store: Store) -> list[SourceRecord]:
+    found = polled(task)
+    store.take(found)
+    task.commit()
+    return found

@@ -303,8 +303,9 @@ def test_a_connector_that_moves_the_slot_itself_is_started_again(server: Postgre
     for turn in (1, 2, 3):
         task = begun(server, database, store, **settings)
         run_sql(server, database, f"insert into t values ({turn})")
-        found = [each.value["after"]["id"] for each in read_until_quiet(task, store, 0.2)]
-        assert found == [turn]
+        told: list[SourceRecord] = []
+        until(lambda told=told, task=task: told.extend(read_until_quiet(task, store, 0.2)) or told, "a row", every=0)  # type: ignore[misc]
+        assert [each.value["after"]["id"] for each in told] == [turn]
         before = confirmed(server, database)
         run_sql(server, database, f"insert into other select generate_series({turn}, 100)")
 

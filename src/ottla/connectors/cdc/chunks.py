@@ -129,17 +129,17 @@ class Chunks:
                 f"select {order} from {self._name(table.id)}{where} order by {order} limit 1 offset {self.size - 1}"
             )
             limit, until = "", self._key(ends[0]) if ends else most
-        where = self._where([*behind, server.compared(table, key, "<=", until), *_condition(request)])
-        listed = [*server.columns(table), *names]
-        query = f"select {', '.join(listed)} from {self._name(table.id)}{where} order by {', '.join(names)}{limit}"
-        width = len(table.columns)
-        rows, is_cut = server.first_rows(query, CHUNK_BYTES_MAX)
+        width, listed = len(table.columns), [*server.columns(table), *names]
+
+        def query(until: Keys) -> str:
+            where = self._where([*behind, server.compared(table, key, "<=", until), *_condition(request)])
+            return f"select {', '.join(listed)} from {self._name(table.id)}{where} order by {', '.join(names)}{limit}"
+
+        rows, is_cut = server.first_rows(query(until), CHUNK_BYTES_MAX)
         if is_cut and request.surrogate is not None:
             last_key = self._key(rows[-1][width:])
             ended = [each for each in rows if self._key(each[width:]) != last_key]
-            rows, is_cut = (
-                (ended, True) if ended else (server.rows(query), False)
-            )  # all have one value: no end among them
+            rows = ended or server.rows(query(last_key))  # all have one value, and no chunk ends among them
         found = [server.row(table, each[:width]) for each in rows]
         return Chunk(found, self._key(rows[-1][width:]) if rows else None, is_cut)
 

@@ -24,7 +24,7 @@ from ottla.connectors.cdc.events import Events, Row, Table
 from ottla.connectors.cdc.notifications import INCREMENTAL as AGGREGATE
 from ottla.connectors.cdc.notifications import Notifications
 from ottla.connectors.cdc.refused import Refused
-from ottla.connectors.cdc.replication import ServerAwayError
+from ottla.connectors.cdc.replication import ServerAwayError, ServerSaysError, is_of_the_table
 from ottla.connectors.cdc.signals import Request, Signal, requests_of
 
 __all__ = ["IncrementalSnapshot", "Progress"]
@@ -124,6 +124,8 @@ class IncrementalSnapshot:
         self._signals: str | None = settings["signal.data.collection"]
         self._is_read_only: bool = settings["read.only"]
         self._chunk: int = settings["incremental.snapshot.chunk.size"]
+        self._at_once = self._chunk
+        """Rows that are asked for next: fewer behind a chunk that was cut off, since a server sends all it was asked."""
         self._deletes_mark = settings["incremental.snapshot.watermarking.strategy"] == "insert_delete"
         self.progress = progress
         self._window: _Window | None = None
@@ -244,7 +246,7 @@ class IncrementalSnapshot:
         Raises ConnectError in the server's words.
         """
         self._end = end if self._is_read_only else None
-        chunks = Chunks(server, self._signals, self._chunk)
+        chunks = Chunks(server, self._signals, self._at_once)
         while self.progress.queue and not self.progress.is_paused and self._window is None:
             request = self.progress.queue[0]
             table = self._table(server, request)
@@ -256,6 +258,17 @@ class IncrementalSnapshot:
                     raise
                 except _RefusedTable:
                     self._window = None
+                    self._pass_over(request, "SQL_EXCEPTION")
+                    break
+                except ServerSaysError as error:
+                    if (
+                        self.refused is None
+                        or request.condition
+                        or isinstance(table, str)
+                        or not is_of_the_table(error)
+                    ):
+                        raise
+                    self.refused.add(table.id, str(error))
                     self._pass_over(request, "SQL_EXCEPTION")
                     break
                 except ConnectError:
@@ -317,7 +330,8 @@ class IncrementalSnapshot:
             times = {"openWindowTimestamp": opened, "closeWindowTimestamp": _now()}
             chunks.mark(f"{id_}-close", CLOSE, {**times, **about})
         last = found.last or progress.most
-        is_whole = not found.is_cut and (len(found.rows) < self._chunk or last == progress.most)
+        is_whole = not found.is_cut and (len(found.rows) < chunks.size or last == progress.most)
+        self._at_once = max(1, min(self._chunk, 2 * (len(found.rows) if found.is_cut else chunks.size)))
         behind = progress.without_first() if is_whole else replace(progress, last=last)
         self._chunks_read += 1
         self._rows_read += len(found.rows)

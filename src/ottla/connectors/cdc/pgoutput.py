@@ -18,6 +18,7 @@ __all__ = [
     "Change",
     "Commit",
     "LogicalMessage",
+    "Message",
     "Origin",
     "RelationColumn",
     "RelationMessage",
@@ -133,18 +134,19 @@ _U64, _U32, _I32, _U16 = Struct(">Q"), Struct(">I"), Struct(">i"), Struct(">H")
 _COLUMN = Struct(">Ii")
 
 
-def decode(data: bytes) -> Message | None:
+def decode(data: bytes, errors: str = "strict") -> Message | None:
     """Return what a message says; None for what means nothing here, such as a type's name.
 
+    `errors` says what becomes of names that are not UTF-8, as for `bytes.decode`.
     Raises DataError for bytes that are no message.
     """
     try:
-        return _decoded(data)
+        return _decoded(data, errors)
     except (error, IndexError, ValueError, UnicodeDecodeError) as failure:
         raise DataError(f"The replication stream holds no message of pgoutput: {data[:40]!r} ({failure})") from None
 
 
-def _decoded(data: bytes) -> Message | None:
+def _decoded(data: bytes, errors: str) -> Message | None:
     kind = data[0]
     if kind == 0x49:  # I
         _expect(data, 5, b"N")
@@ -162,16 +164,16 @@ def _decoded(data: bytes) -> Message | None:
         _, lsn, end, at = _COMMIT.unpack_from(data, 1)
         return Commit(lsn, end, at + EPOCH_US)
     if kind == 0x52:  # R
-        return _relation(data)
+        return _relation(data, errors)
     if kind == 0x54:  # T
         (count,) = _U32.unpack_from(data, 1)
         return Truncate(tuple(_U32.unpack_from(data, 6 + 4 * each)[0] for each in range(count)))
     if kind == 0x4D:  # M
-        prefix, at = _text(data, 10)
+        prefix, at = _text(data, 10, errors)
         (size,) = _U32.unpack_from(data, at)
         return LogicalMessage(bool(data[1] & 1), _U64.unpack_from(data, 2)[0], prefix, _bytes(data, at + 4, size))
     if kind == 0x4F:  # O
-        return Origin(_U64.unpack_from(data, 1)[0], _text(data, 9)[0])
+        return Origin(_U64.unpack_from(data, 1)[0], _text(data, 9, errors)[0])
     if kind == 0x59:  # Y
         return None
     raise ValueError(f"unknown kind {chr(kind)!r}")
@@ -226,26 +228,26 @@ def _row(data: bytes, at: int) -> tuple[Row, int]:
     return found, at
 
 
-def _relation(data: bytes) -> RelationMessage:
+def _relation(data: bytes, errors: str) -> RelationMessage:
     (oid,) = _U32.unpack_from(data, 1)
-    schema, at = _text(data, 5)
-    table, at = _text(data, at)
+    schema, at = _text(data, 5, errors)
+    table, at = _text(data, at, errors)
     identity = chr(data[at])
     (count,) = _U16.unpack_from(data, at + 1)
     at += 3
     columns = []
     for _ in range(count):
         flags = data[at]
-        name, at = _text(data, at + 1)
+        name, at = _text(data, at + 1, errors)
         type_oid, modifier = _COLUMN.unpack_from(data, at)
         at += 8
         columns.append(RelationColumn(name, type_oid, modifier, bool(flags & 1)))
     return RelationMessage(oid, schema or "pg_catalog", table, identity, tuple(columns))
 
 
-def _text(data: bytes, at: int) -> tuple[str, int]:
+def _text(data: bytes, at: int, errors: str) -> tuple[str, int]:
     end = data.index(0, at)
-    return data[at:end].decode(), end + 1
+    return data[at:end].decode(errors=errors), end + 1
 
 
 def _bytes(data: bytes, at: int, size: int) -> bytes:

@@ -6,6 +6,7 @@ import select
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
@@ -23,9 +24,11 @@ __all__ = [
     "ServerAwayError",
     "ServerRefusesError",
     "ServerSaysError",
+    "UnconvertibleError",
     "connecting_error",
     "conninfo_of",
     "is_away",
+    "is_of_the_table",
     "is_ready",
     "literal",
     "lsn_of",
@@ -42,6 +45,10 @@ LOOK_SECONDS: Final = 0.2
 _AWAY: Final = ("08", "53", "57P")
 """What the codes begin with of errors that pass: connections, resources, an administrator's restart."""
 _IN_USE: Final = "55006"
+_UNCONVERTIBLE: Final = ("22P05", "22021")
+"""A character that the client's encoding has not, and bytes that are none of it."""
+_OF_THE_TABLE: Final = ("22", "54", "XX")
+"""What the codes begin with of errors of a table's own: values and rows that the server cannot print, and broken files."""
 _WHAT_TO_DO: Final = {
     "42704": ". What was dropped is missing for all changes before it is made again, too: make it again, drop the slot, and "
     "reset the connector's offsets to read the tables anew",
@@ -103,6 +110,15 @@ class ServerSaysError(ConnectError):
         self.code = code
 
 
+class UnconvertibleError(ConnectError):
+    """The stream has ended at a text that the server cannot send as UTF-8."""
+
+
+def is_of_the_table(error: ServerSaysError) -> bool:
+    """Whether what was asked is right, and a table has what the server cannot print."""
+    return error.code is not None and error.code.startswith(_OF_THE_TABLE)
+
+
 def is_away(code: str | None) -> bool:
     """Whether an error with this code (SQLSTATE) passes by itself, or none came because the connection is broken."""
     return code is None or code.startswith(_AWAY)
@@ -120,6 +136,8 @@ def stream_error(words: str, code: str | None) -> ConnectError:
     """Return the error of a stream that has ended: one that passes, or one that somebody has to do something about."""
     if is_away(code) or code == _IN_USE:  # of a reader who has hung up, which the server notices a little later
         return ServerAwayError(words)
+    if code in _UNCONVERTIBLE:
+        return UnconvertibleError(f"{words} ({code})")
     return ConnectError(f"{words} ({code}){_WHAT_TO_DO.get(code or '', '')}")
 
 
@@ -255,9 +273,12 @@ class ReplicationStream:
 
     def confirm(self, lsn: int) -> None:
         """Say that nothing before a place is wanted again: the server may remove it."""
+        from psycopg import OperationalError
+
         if lsn > self._confirmed:
             self._confirmed = lsn
-            self._tell_status(now=True)
+            with suppress(OperationalError):  # a stream that has ended says why when it is read
+                self._tell_status(now=True)
 
     def ask(self) -> None:
         """Have the server say how far it has sent, which it does by itself at times. Raises ServerAwayError."""
@@ -307,13 +328,14 @@ class ReplicationStream:
         self._connection.finish()
 
 
-def conninfo_of(settings: Mapping[str, Any], *, replication: bool) -> bytes:
-    """Return libpq's connection string of the connector's settings.
+def conninfo_of(settings: Mapping[str, Any], *, replication: bool, encoding: str = PINNED["client_encoding"]) -> bytes:
+    """Return libpq's connection string of the connector's settings; with `encoding` SQL_ASCII no text is converted.
 
     The catalogue's connection has its own `lc_monetary` until it was asked what money is in (`sessions.pinning`).
     """
     from psycopg.conninfo import make_conninfo
 
+    pinned = {**PINNED, "client_encoding": encoding}
     parts: dict[str, Any] = {
         "host": settings["database.hostname"],
         "port": settings["database.port"],
@@ -327,7 +349,7 @@ def conninfo_of(settings: Mapping[str, Any], *, replication: bool) -> bytes:
         "keepalives": int(settings["database.tcpKeepAlive"]),
         "application_name": "Debezium Streaming" if replication else "Debezium General",
         "connect_timeout": 30,
-        "options": as_options({name: value for name, value in PINNED.items() if replication or name != "lc_monetary"}),
+        "options": as_options({name: value for name, value in pinned.items() if replication or name != "lc_monetary"}),
     }
     if replication:
         parts["replication"] = "database"

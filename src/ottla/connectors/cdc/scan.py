@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeVar
 
 from ottla.connect import SourceColumns, SourceRecord
@@ -93,34 +93,72 @@ def scanned(
 ) -> Iterator[Read]:
     """Yield all rows, the first and the last of a table and of all marked as such; `pieces` reads a table.
 
-    `is_failed` says of a table that was read whether the server has refused a part of it.
+    `is_failed` says of a table that was read whether a part of it is not told: the server has refused it, or no record can
+    hold it, which is known when its records are made. So what is told of a table comes behind its last piece.
     """
     metrics.snapshot_began(len(tables))
-    tell, names = notifications.tell, [str(each.id) for each in tables]
+    names = [str(each.id) for each in tables]
+    notes = _Notes(notifications, names, is_failed)
+    tell = notifications.tell
     tell(INITIAL, "STARTED")
     tell(INITIAL, "DATA_COLLECTIONS_RESOLVED", tables=names)
     waiting: Piece | None = None
     for table in tables:
-        tell(INITIAL, "IN_PROGRESS", tables=names, current_collection_in_progress=table.id)
+        notes.begun(table.id, at_once=waiting is None)
         count = 0
         for piece in pieces(table):
             if waiting is None:
                 piece.first = "first"
             else:
                 yield from waiting.made()
+                notes.tell()
                 piece.first = "true" if count else "first_in_data_collection"
             count += piece.count
             waiting = piece
             metrics.read(str(table.id), piece.count)
         metrics.table_done()
-        status = "SQL_EXCEPTION" if is_failed(table.id) else "SUCCEEDED"
-        done: dict[str, Any] = {"scanned_collection": table.id, "total_rows_scanned": count, "status": status}
-        tell(INITIAL, "TABLE_SCAN_COMPLETED", tables=names, **done)
+        notes.ended(table.id, count, at_once=waiting is None)
         if waiting is not None and count:
             waiting.last = "last_in_data_collection"
     if waiting is not None:
         waiting.last = "last"
         yield from waiting.made()
+        notes.tell()
+
+
+@dataclass(slots=True)
+class _Notes:
+    """What tables have come to, kept until the piece that lies before it is made."""
+
+    notifications: Notifications
+    names: Sequence[str]
+    is_failed: Callable[[TableId], bool]
+    kept: list[tuple[TableId, int | None]] = field(default_factory=list)
+    """Tables that have begun, and those that are over with the rows that were read."""
+
+    def begun(self, table: TableId, *, at_once: bool) -> None:
+        """A table is read from here on; told `at_once` where no piece waits."""
+        self._keep(table, None, at_once)
+
+    def ended(self, table: TableId, count: int, *, at_once: bool) -> None:
+        """A table was read, so many rows."""
+        self._keep(table, count, at_once)
+
+    def _keep(self, table: TableId, count: int | None, at_once: bool) -> None:
+        self.kept.append((table, count))
+        if at_once:
+            self.tell()
+
+    def tell(self) -> None:
+        """Tell what was kept: whether the tables are told as they are is known now."""
+        for table, count in self.kept:
+            if count is None:
+                self.notifications.tell(INITIAL, "IN_PROGRESS", tables=self.names, current_collection_in_progress=table)
+                continue
+            status = "SQL_EXCEPTION" if self.is_failed(table) else "SUCCEEDED"
+            done: dict[str, Any] = {"scanned_collection": table, "total_rows_scanned": count, "status": status}
+            self.notifications.tell(INITIAL, "TABLE_SCAN_COMPLETED", tables=self.names, **done)
+        self.kept.clear()
 
 
 class Scan:

@@ -68,7 +68,7 @@ CHOICES: Final[Mapping[str, tuple[str, tuple[str, ...], str]]] = {
     "snapshot.isolation.mode": (
         "serializable",
         ("serializable", "repeatable_read"),
-        "The isolation of the snapshot's transaction.",
+        "The isolation of the snapshot's transaction; serializable is read as repeatable_read, which sees the same rows.",
     ),
 }
 KEYS: Final[Sequence[tuple[str, ConfigType, Any, str]]] = (

@@ -18,7 +18,7 @@ from ottla.connectors.cdc.positions import SeenTransactions
 from ottla.connectors.cdc.postgres_events import Moment, Moments
 from ottla.connectors.cdc.raw_columns import columns_of_csv
 from ottla.connectors.cdc.refused import Refused
-from ottla.connectors.cdc.replication import ServerSaysError, lsn_of, quoted
+from ottla.connectors.cdc.replication import ServerSaysError, is_of_the_table, lsn_of, quoted
 from ottla.connectors.cdc.scan import mark, marks, scanned
 from ottla.connectors.cdc.signals import Request
 from ottla.connectors.cdc.table_locks import begun_with_tables
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Snapshot"]
 
-_OF_THE_TABLE: Final = ("22", "54", "XX")
-"""What the codes begin with of errors of a table's own: values and rows that the server cannot print, and broken files."""
 PIECE_ROWS_MAX: Final = 8192
 """Rows that are made at once: so that the first are sent while the next are made."""
 
@@ -83,7 +81,7 @@ class Snapshot:
         def pieces(table: CatalogTable) -> Iterator[_Piece]:
             return self._pieces(table, in_columns=in_columns)
 
-        yield from scanned(self._tables, pieces, self._metrics, self._notifications)
+        yield from scanned(self._tables, pieces, self._metrics, self._notifications, self._refused.__contains__)
         with suppress(ConnectError):  # nothing was written, and everything is read: it is all the same how this ends
             self._catalog.run("commit")
         self._metrics.snapshot_ended()
@@ -109,7 +107,7 @@ class Snapshot:
                 columns = columns_of_csv(lines, max(1, len(table.columns)))
                 yield _Piece(maker, self._moment, len(lines), columns, self._refused, in_columns=in_columns)
         except ServerSaysError as error:
-            if condition or error.code is None or not error.code.startswith(_OF_THE_TABLE):
+            if condition or not is_of_the_table(error):
                 raise
             self._refused.add(table.id, str(error))
             self._catalog.run("rollback to savepoint one_table")

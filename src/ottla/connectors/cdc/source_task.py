@@ -16,6 +16,7 @@ from ottla.connectors.cdc.catalog import Catalog, CatalogColumn, CatalogTable, T
 from ottla.connectors.cdc.change_runs import HEADER_BYTES, ChangeRun, Span, lsn_in
 from ottla.connectors.cdc.column_masks import column_rules
 from ottla.connectors.cdc.events import Events, TableEvents, Transaction, sent_with
+from ottla.connectors.cdc.foreign_texts import ForeignTexts, readable
 from ottla.connectors.cdc.metrics import CaptureMetrics
 from ottla.connectors.cdc.notifications import INITIAL, Notifications
 from ottla.connectors.cdc.positions import Position, StreamedTransactions
@@ -26,6 +27,7 @@ from ottla.connectors.cdc.replication import (
     Keepalive,
     ReplicationStream,
     ServerAwayError,
+    UnconvertibleError,
     conninfo_of,
     quoted,
 )
@@ -86,6 +88,9 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
         self._streamed = StreamedTransactions()
         self._ask_at_s = 0.0
         self._refused = Refused()
+        self._converts = True
+        """Whether the server converts texts, which it does until it has met one that it cannot."""
+        self._foreign: ForeignTexts | None = None
         self._refused_topics: set[str] = set()
         """Of tables that were refused when rows of theirs were made that the stream had told before others."""
 
@@ -266,9 +271,9 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
         catalog = self._asked_of()
         begin = prepared_slot(catalog, settings, self._position, self._stopping)
         self._position = self._standing_at(self._position, begin)
-        stream = ReplicationStream(
-            conninfo_of(settings, replication=True), settings["status.update.interval.ms"] / 1000, self._stopping
-        )
+        self._foreign = None if self._converts else ForeignTexts(self._asked_of)
+        conninfo = conninfo_of(settings, replication=True, encoding="UTF8" if self._converts else "SQL_ASCII")
+        stream = ReplicationStream(conninfo, settings["status.update.interval.ms"] / 1000, self._stopping)
         options = {"proto_version": "1", "publication_names": quoted(settings["publication.name"])}
         [[version]] = catalog.rows("select current_setting('server_version_num')::int")
         if version >= 140_000:
@@ -292,6 +297,11 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
                 self._beat()
         except ServerAwayError as error:
             self._end_run()
+            self._lost(error)
+        except UnconvertibleError as error:
+            if not self._converts:
+                raise
+            self._converts = False
             self._lost(error)
         found = self._taken()
         self._handed = next((each.source_offset for each in reversed(found) if each.source_offset), self._handed)
@@ -370,7 +380,7 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
         table = self._tables.get(oid)
         if table is None or table.columns is None or oid == self._signals or self._signalling.incremental.is_waiting:
             return False
-        if table.id in self._refused:
+        if table.id in self._refused or self._foreign is not None:
             return False
         if OPERATIONS[chr(head[0])] in self._skips:
             return False
@@ -406,7 +416,9 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
         if self._begins_run(data):
             return
         lsn = lsn_in(data)
-        message = pgoutput.decode(data[HEADER_BYTES:])
+        message = pgoutput.decode(data[HEADER_BYTES:], "strict" if self._foreign is None else "surrogateescape")
+        if self._foreign is not None:
+            message = self._converted(self._foreign, message)
         match message:
             case pgoutput.Begin():
                 self._begun(message, lsn)
@@ -420,6 +432,39 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
                 self._origin = message
             case pgoutput.Change() | pgoutput.Truncate() | pgoutput.LogicalMessage():
                 self._change(message, lsn)
+
+    def _converted(self, foreign: ForeignTexts, message: pgoutput.Message | None) -> pgoutput.Message | None:
+        """Return a message in UTF-8; a table whose text cannot be converted is refused, and its rows are left out."""
+        match message:
+            case pgoutput.RelationMessage():
+                try:
+                    return foreign.relation(message)
+                except DataError as error:
+                    columns = tuple(replace(each, name=readable(each.name)) for each in message.columns)
+                    name = TableId(readable(message.schema), readable(message.table))
+                    message = replace(message, schema=name.schema, table=name.table, columns=columns)
+                    self._refuse(name, error)
+            case pgoutput.LogicalMessage():
+                try:
+                    return replace(message, prefix=foreign.name(message.prefix))
+                except DataError:
+                    return replace(message, prefix=readable(message.prefix))
+            case pgoutput.Origin():
+                return replace(message, name=readable(message.name))
+            case pgoutput.Change() if (table := self._tables.get(message.oid)) is not None:
+                try:
+                    if table.id not in self._refused:
+                        return foreign.change(message)
+                except DataError as error:
+                    self._refuse(table.id, error)
+                if message.oid != self._signals:
+                    return replace(message, old=None, new=None)
+        return message
+
+    def _refuse(self, table: TableId, error: DataError) -> None:
+        if self._selection.is_published(table):
+            self._refused.add(table, str(error))
+            self._keep()
 
     def _begun(self, message: pgoutput.Begin, lsn: int) -> None:
         self._begin, self._origin = message, None
@@ -535,8 +580,7 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
         try:
             return self._records_of(table, message, self._moment(lsn), transaction)
         except DataError as error:
-            self._refused.add(table.id, str(error))
-            self._keep()
+            self._refuse(table.id, error)
             return []
 
     def _records_of(
@@ -579,8 +623,7 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
         try:
             return self._events.table(CatalogTable(name, tuple(columns), key))
         except DataError as error:
-            self._refused.add(name, str(error))
-            self._keep()
+            self._refuse(name, error)
             return None
 
     # -- what was stored

@@ -31,7 +31,12 @@ _CHANGED: Final = ("42P01", "3F000", "42809", "40P01")
 def begun_with_tables(
     catalog: Catalog, level: str, wanted: Callable[[TableId], bool], stopping: threading.Event
 ) -> list[CatalogTable]:
-    """Begin a transaction to read the wanted tables, and return them as they stay until it ends. Raises ConnectError."""
+    """Begin a transaction to read the wanted tables, and return them as they stay until it ends. Raises ConnectError.
+
+    One that is `serializable` may be ended by what others do meanwhile (40001), and sees the rows that `repeatable read`
+    sees: what others commit later comes by the stream in any case. So it is read as such.
+    """
+    level = "repeatable read" if level == "serializable" else level
     for _ in range(TRIES_MAX):
         named = [each for each in catalog.names() if wanted(each)]
         catalog.run(f"begin transaction isolation level {level}, read only")

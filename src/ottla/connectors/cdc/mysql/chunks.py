@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any, Final
 
 from ottla.connectors.cdc.chunks import Keys
@@ -41,8 +42,15 @@ class BinlogChunks:
         return self._server.rows(query)
 
     def first_rows(self, query: str, bytes_max: int) -> tuple[list[Sequence[Any]], bool]:
-        """See the protocol; the rows are not cut off."""
-        return self._server.rows(query), False
+        """See the protocol; what is left behind them is taken and thrown away, row by row."""
+        found, size = list[Sequence[Any]](), 0
+        with closing(self._server.stream(query, 1)) as rows:
+            for [row] in rows:
+                if size >= bytes_max:
+                    return found, True
+                found.append(row)
+                size += sum(len(each) for each in row if isinstance(each, str | bytes))
+        return found, False
 
     def run(self, statement: str) -> None:
         """See the protocol."""
