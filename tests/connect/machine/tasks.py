@@ -252,10 +252,6 @@ class MachineRunner:
             source = _Source(self, each, life)
             self.running[each.task] = source, self.loop.create_task(self._look_after(source))
 
-    def progress(self) -> Mapping[TaskId, Mapping[str, Any]]:
-        """See `TaskRunner`; nobody asks here how far a task is."""
-        return {}
-
     async def _look_after(self, source: _Source) -> None:
         """Run a task, anew where it has failed, until it is to stop."""
         while source.target is not TargetState.STOPPED:
