@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -81,22 +81,40 @@ ALERTS = (
 SERVING = "serving "
 """What stands behind the time in the line of a Streams application that has begun."""
 READY_SECONDS_MAX = 60.0
+_held: list[int] | None = None
+"""Signals that have come while a process was being made, which nobody could have ended; None at other times."""
 
 
-def started(*words: str, ready: str) -> tuple[subprocess.Popen[str], str]:
-    """Start a command of Ottla; returns it with what follows a word in one of its first lines."""
-    command = [sys.executable, "-m", "ottla.cli.main", *words]
-    process = subprocess.Popen(
+def begun(command: Sequence[str]) -> subprocess.Popen[str]:
+    """Begin a process; signals that come before it can be ended stay in `_held`."""
+    global _held
+    _held = []
+    return subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
         start_new_session=True,  # Ctrl+C is for this script, which ends the others when its clients are closed
     )
-    assert process.stdout is not None
+
+
+def let_go() -> None:
+    """Act on the signals that have come since `begun`."""
+    global _held
+    held, _held = _held, None
+    if held:
+        leave(held[0], None)
+
+
+def started(*words: str, ready: str) -> tuple[subprocess.Popen[str], str]:
+    """Start a command of Ottla; returns it with what follows a word in one of its first lines."""
+    command = [sys.executable, "-m", "ottla.cli.main", *words]
+    process = begun(command)
     patience = threading.Timer(READY_SECONDS_MAX, end, [process])  # which ends its output, too
-    patience.start()
     try:
+        patience.start()
+        let_go()
+        assert process.stdout is not None
         for line in process.stdout:
             before, found, rest = line.partition(ready)
             if found and (not before or ready == SERVING):
@@ -227,6 +245,9 @@ def watch(bootstrap: str) -> None:
 
 def leave(number: int, frame: object) -> None:
     """End the demo while it starts: what runs already is ended on the way."""
+    if _held is not None:
+        _held.append(number)
+        return
     raise SystemExit(128 + number)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from types import ModuleType
 
 import pytest
 
-from ottla.base import ConfigError
+from ottla.base import ConfigError, bring_extra
 from ottla.security import KerberosEntry, parse_jaas_file, server_entry
 from ottla.security.sasl.gss import check_installed
 
@@ -69,7 +70,7 @@ def test_a_listener_has_a_service_and_a_host(principal: str) -> None:
 
 def test_where_the_library_is_not_there_the_error_says_how_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gssapi", None)
-    with pytest.raises(ConfigError, match=r"libkrb5-dev gcc python3-dev && pip install 'ottla\[kerberos\]'"):
+    with pytest.raises(ConfigError, match=f"libkrb5-dev gcc python3-dev && {re.escape(bring_extra('kerberos'))}"):
         check_installed("sasl.enabled.mechanisms", {})
 
 

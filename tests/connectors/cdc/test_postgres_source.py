@@ -187,7 +187,7 @@ def test_a_message_that_cannot_be_read_is_told_at_once_and_not_tried_for_ever(
     settings = {"topic.prefix": f"bad_{database}", "snapshot.mode": "no_data"}
     task = begun(server, database, None, **settings)
     decode = pgoutput.decode
-    monkeypatch.setattr(pgoutput, "decode", lambda data: decode(data[:3]))
+    monkeypatch.setattr(pgoutput, "decode", lambda data, *rest: decode(data[:3], *rest))
     run_sql(server, database, "insert into t values (1)")
     with pytest.raises(DataError, match="no message of pgoutput"):
         read_until_quiet(task, None, 1.0)

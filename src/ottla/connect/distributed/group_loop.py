@@ -269,7 +269,8 @@ class GroupLoop:
     def _forget_the_gone(self) -> None:
         """Remove the states of connectors and tasks that are configured no more, and that no worker has any more."""
         for of in list(self._statuses.state.statuses):
-            if not self.leading.is_held(of):  # else its worker still stops it, and joins again when it has
+            whole = [of] if isinstance(of, TaskId) else [of, *(each.of for each in self._statuses.state.tasks(of))]
+            if not any(map(self.leading.is_held, whole)):  # else its worker still stops it, and joins again when it has
                 self._forget(of)
 
     def _forget(self, of: str | TaskId) -> None:
@@ -374,7 +375,7 @@ class GroupLoop:
             return True
         pending, known, generation = self._pending.take(), self.configs.state, self.member.generation
         self._at.known = known
-        for of in list(self._statuses.left):
+        for of in self._statuses.left_alone():
             self._forget(of)  # it was given up before this worker had read that it is gone
         if pending.rebalance:
             self.member.request_rejoin("connectors or tasks have changed")

@@ -245,8 +245,9 @@ class DistributedHerder:
     # What tasks tell and ask
 
     def on_status(self, status: Status) -> None:
-        """See `TaskOwner`; of what is configured no more and has ended nothing is kept."""
-        if status.state is State.UNASSIGNED and not self._is_configured(status.of):
+        """See `TaskOwner`; of what is configured no more and has ended, with all of its tasks, nothing is kept."""
+        is_over = status.state is State.UNASSIGNED and not self._is_configured(status.of)
+        if is_over and not self._statuses.has_tasks(status.of):
             status = replace(status, state=State.DESTROYED)
         self._statuses.put(status, safe=status.state in _SAFE)
 

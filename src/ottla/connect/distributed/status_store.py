@@ -101,6 +101,14 @@ class StatusStore:
             and each.generation < own.generation
         ]
 
+    def left_alone(self) -> list[str | TaskId]:
+        """Return what this worker has given up, but for connectors with tasks that still end: their states go with it."""
+        return [of for of in self.left if not self.has_tasks(of)]
+
+    def has_tasks(self, of: str | TaskId) -> bool:
+        """Whether this is a connector of which a task has not ended: the tasks' states go with the connector's."""
+        return isinstance(of, str) and any(each.state not in _GONE for each in self.state.tasks(of))
+
     def put(self, status: Status, *, safe: bool = False) -> None:
         """Write a status; a `safe` one only where no other worker has said anything newer."""
         found = self.state.statuses.get(status.of)
