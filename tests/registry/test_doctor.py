@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.registry.running import RegistryProcess
 from tests.server import Server
+from tests.waiting import until
 
 
 def doctor(bootstrap: str, *more: str) -> tuple[list[Any], list[dict[str, Any]]]:
@@ -28,8 +29,9 @@ def configure(bootstrap: str, setting: str) -> None:
 
 
 def test_the_doctor_examines_the_topic_and_an_instance(broker: Server, registry: RegistryProcess) -> None:
+    until(lambda: registry.ask("GET", "/health").body["primary_known"], registry.said)
     code, found = doctor(broker.bootstrap, "--registry", registry.url)
-    assert code == [0]
+    assert code == [0], found
     assert [(each["status"], each["said"]) for each in found] == [
         ("ok", "_schemas is compacted, with 1 copy"),
         ("ok", f"{registry.url} is the primary"),
