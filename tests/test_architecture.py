@@ -36,7 +36,7 @@ MATRIX: dict[str, set[str]] = {
         *("metadata", "groups", "transactions", "http", "service"),
     },
     "streams": {"base", "java", "config"},
-    "schemas": {"java"},
+    "schemas": {"base", "java"},
     "registry": {*_SERVICES, "wire", "schemas", "security"},  # who asks, by tokens and certificates, and by whose ACLs
     "serdes": {"base", "security", "schemas"},
     "connect": {*_SERVICES, "java", "wire", "security", "schemas", "serdes"},

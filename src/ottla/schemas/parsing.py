@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ottla.base import bring_extra
 from ottla.schemas.interface import (
     DEFAULT_LIMITS,
     InvalidSchemaError,
@@ -16,9 +17,6 @@ from ottla.schemas.interface import (
 from ottla.schemas.references import utf8_bytes
 
 __all__ = ["parse"]
-
-BRING_REGISTRY = "pip install '.[registry]' in Ottla's checkout, or with the file of its wheel for the dot"
-"""As `ottla.base.bring_extra` says it; schemas stand beside that package and not above it."""
 
 
 def parse(
@@ -44,7 +42,7 @@ def parse(
     try:
         return _parsed(schema_type, text, references, ask, limits, new)
     except ModuleNotFoundError as error:
-        advice = f"the Python package {error.name}, which is not installed: {BRING_REGISTRY}"
+        advice = f"the Python package {error.name}, which is not installed: {bring_extra('registry')}"
         raise InvalidSchemaError(f"{schema_type} schemas need {advice}") from error
 
 

@@ -268,15 +268,15 @@ class GroupLoop:
 
     def _forget_the_gone(self) -> None:
         """Remove the states of connectors and tasks that are configured no more, and that no worker has any more."""
+        configs = self.configs.state.configs
         for of in list(self._statuses.state.statuses):
-            whole = [of] if isinstance(of, TaskId) else [of, *(each.of for each in self._statuses.state.tasks(of))]
-            if not any(map(self.leading.is_held, whole)):  # else its worker still stops it, and joins again when it has
+            has_tasks = isinstance(of, str) and of not in configs and self.leading.has_tasks(of)
+            if not (has_tasks or self.leading.is_held(of)):  # else a worker still stops it, and joins again when it has
                 self._forget(of)
 
     def _forget(self, of: str | TaskId) -> None:
         """Remove the state of a connector or task, where it is configured no more."""
-        config, connector = self.configs.state, of.connector if isinstance(of, TaskId) else of
-        if connector not in config.configs or (isinstance(of, TaskId) and of not in config.tasks(connector)):
+        if not self.configs.state.is_configured(of):
             self._statuses.put(Status(of, State.DESTROYED, self._worker_id, self.member.generation))
 
     async def _resolve(self) -> bool:

@@ -246,14 +246,10 @@ class DistributedHerder:
 
     def on_status(self, status: Status) -> None:
         """See `TaskOwner`; of what is configured no more and has ended, with all of its tasks, nothing is kept."""
-        is_over = status.state is State.UNASSIGNED and not self._is_configured(status.of)
+        is_over = status.state is State.UNASSIGNED and not self._loop.configs.state.is_configured(status.of)
         if is_over and not self._statuses.has_tasks(status.of):
             status = replace(status, state=State.DESTROYED)
         self._statuses.put(status, safe=status.state in _SAFE)
-
-    def _is_configured(self, of: str | TaskId) -> bool:
-        state = self._loop.configs.state
-        return of in state.tasks(of.connector) if isinstance(of, TaskId) else of in state.configs
 
     def on_topic(self, use: TopicUse) -> None:
         """See `TaskOwner`."""

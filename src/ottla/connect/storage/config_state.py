@@ -116,6 +116,12 @@ class ConfigState:
             return ()
         return tuple(TaskId(connector, number) for number in range(self.task_counts.get(connector, 0)))
 
+    def is_configured(self, of: str | TaskId) -> bool:
+        """Whether there is such a connector, or such a task of one."""
+        if isinstance(of, TaskId):
+            return of.connector in self.configs and of in self.tasks(of.connector)
+        return of in self.configs
+
     def target_state(self, connector: str) -> TargetState | None:
         """Return what a connector is meant to do."""
         return self.target_states.get(connector)
