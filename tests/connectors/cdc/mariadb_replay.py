@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,21 @@ def connected(server: MariaDbServer, database: str | None = None) -> pymysql.Con
 
 
 def run_sql(server: MariaDbServer, text: str, database: str | None = None) -> None:
-    """Run statements, each in a transaction of its own unless they say otherwise."""
+    """Run statements, each in a transaction of its own unless they say otherwise.
+
+    The server has left the session when this returns where it prepared a transaction: until then it refuses every other
+    session that would end that transaction.
+    """
     with connected(server, database) as connection, connection.cursor() as cursor:
         for each in statements(text):
             cursor.execute(each)
+    if "xa prepare" in text.lower():
+        until(partial(_has_left, server, connection.thread_id()), "the server to leave the session that prepared")
+
+
+def _has_left(server: MariaDbServer, session: int) -> bool:
+    with connected(server) as connection, connection.cursor() as cursor:
+        return not cursor.execute("select id from information_schema.processlist where id = %s", (session,))
 
 
 def statements(text: str) -> Iterator[str]:
