@@ -124,7 +124,12 @@ def test_lines_are_kafkas_against_kafka_and_kafkas_tools_print_them_too(run: Run
         with peer.one_jvm() as tool:
             together = [step for step in others if step not in alone]
             check(together, f"127.0.0.1:{port}", lambda name, args: tool(name, *args).stdout)
-        check(alone, f"127.0.0.1:{port}", with_kafka)
+        check(alone, f"127.0.0.1:{port}", lambda name, args: in_one_order(with_kafka(name, args)))
+
+
+def in_one_order(text: str) -> str:
+    """Put each event's topic before its partition: Kafka's order is that of a JVM's reflection, which no version fixes."""
+    return re.sub(r'"partition":(\d+),("topic":"[^"]*")', r'\2,"partition":\1', text)
 
 
 def renamed(text: str) -> str:
