@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from confluent_kafka import KafkaException, Producer
@@ -137,8 +138,9 @@ def test_it_is_shown_how_often_a_share_groups_records_were_delivered(console: Ru
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic("jobs", 1)])["jobs"].result()
     with BlockingClient(bootstrap) as client:
-        until(lambda: client.metadata(["jobs"]).partitions_of("jobs"), every=0.2)
-        alter_share_starts(client, "crew", {TopicPartition("jobs", 0): Offset(0)})
+        crew = partial(alter_share_starts, client, "crew", {TopicPartition("jobs", 0): Offset(0)})
+        # Kafka's coordinator may hear of a topic after its Metadata tells it
+        until(lambda: crew() is None, every=0.2, past=(KafkaError,))
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(10):
         producer.produce("jobs", str(number))
