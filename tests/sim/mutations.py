@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -383,16 +384,16 @@ def _hide_timer(surgeon: Surgeon) -> None:
 )
 def _read_codec_again(surgeon: Surgeon) -> None:
     class ReadAgain(list[Any]):
-        """What is to be recompressed, of which each codec is read when its turn comes."""
+        """What the worker process is to look into; what is to be recompressed has its codec read when its turn comes."""
 
         hosted: dict[int, LocalPartition]
 
         def __iter__(self) -> Iterator[Any]:
             for each in super().__iter__():
-                partition = self.hosted[id(each.data)]
-                yield each.data, partition.recompress_to, partition.compression_level
+                now = self.hosted[id(each.data)].recompress_to
+                yield each if each.codec is None else each._replace(codec=object() if now is None else now)
 
-    def to_recompress(context: Any, request: Any) -> Any:
+    def to_check(context: Any, request: Any) -> Any:
         found = ReadAgain(original(context, request))
         partitions = context.services.partitions
         found.hosted = {
@@ -402,7 +403,7 @@ def _read_codec_again(surgeon: Surgeon) -> None:
         }
         return found
 
-    original = surgeon.put(sys.modules["ottla.broker.api.produce"], "_to_recompress", to_recompress)
+    original = surgeon.put(sys.modules["ottla.broker.api.produce"], "_to_check", to_check)
 
 
 # -- looking for them
@@ -434,6 +435,10 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=FIRST, help="the first world")
     parser.add_argument("--enough", type=int, help="stop with a mutation when it was found so often")
     given = parser.parse_args()
+    if not os.environ.get("OTTLA_PURE"):  # a compiled module does not look up what stands in its own names
+        os.execve(
+            sys.executable, [sys.executable, "-m", __spec__.name, *sys.argv[1:]], os.environ | {"OTTLA_PURE": "1"}
+        )
     asyncio.set_event_loop(None)
     missed = []
     for name, each in MUTATIONS.items():

@@ -9,10 +9,9 @@ from random import Random
 from traceback import format_exc
 from typing import Any, NoReturn
 
-from ottla.base import StorageError
+from ottla.base import METADATA_TOPIC, StorageError
 from ottla.broker import Node
 from ottla.config import BrokerConfig
-from ottla.log.log_dir import METADATA_TOPIC
 from ottla.wire import Codec, iter_batches, read_batch_header
 from tests.schedules import Schedule
 from tests.sim.batches import Style
