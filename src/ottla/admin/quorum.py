@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.admin.errors import raise_code
-from ottla.base import Uuid
+from ottla.base import METADATA_TOPIC, Uuid
 
 if TYPE_CHECKING:
     from ottla.client import BlockingClient
 
 __all__ = ["ControllerEndpoint", "ControllerToAdd", "add_voter", "describe_quorum", "remove_voter"]
 
-METADATA_TOPIC = "__cluster_metadata"
 TIMEOUT_MS = 60_000
 
 

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any
 from ottla.admin.errors import raise_code
 from ottla.admin.groups import GroupDescription, MemberDescription, coordinator_of
 from ottla.admin.topic_records import committed_records, offsets_at
-from ottla.base import KafkaError, Offset, TopicPartition, Uuid, WireError, coordinating_partition, uuid_text
+from ottla.base import (
+    SHARE_STATE_TOPIC,
+    KafkaError,
+    Offset,
+    TopicPartition,
+    Uuid,
+    WireError,
+    coordinating_partition,
+    uuid_text,
+)
 
 if TYPE_CHECKING:
     from ottla.client import BlockingClient
@@ -29,7 +38,6 @@ __all__ = [
 ]
 
 
-STATE_TOPIC = "__share_group_state"
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
 """States of records as they are kept; who has some at the moment is known to their leader alone."""
 
@@ -151,17 +159,17 @@ def share_deliveries(client: BlockingClient, group: str, topics: Iterable[str]) 
     from ottla.client import EARLIEST, LATEST
 
     names = list(topics)
-    view = client.metadata([*names, STATE_TOPIC])
-    count = len(view.partitions_of(STATE_TOPIC))
+    view = client.metadata([*names, SHARE_STATE_TOPIC])
+    count = len(view.partitions_of(SHARE_STATE_TOPIC))
     if not count:
         return {}
     partitions = [each for name in names for each in view.partitions_of(name)]
     places = {(bytes(view.topic_id(each.topic)), each.partition): each for each in partitions}
-    wanted = {TopicPartition(STATE_TOPIC, _state_partition(group, *place, count)) for place in places}
+    wanted = {TopicPartition(SHARE_STATE_TOPIC, _state_partition(group, *place, count)) for place in places}
     ends = {each.partition: int(found.offset) for each, found in offsets_at(client, wanted, LATEST).items()}
     starts = {each.partition: int(found.offset) for each, found in offsets_at(client, wanted, EARLIEST).items()}
     kept: dict[TopicPartition, _State] = {}
-    for _, record in committed_records(client, STATE_TOPIC, starts, ends):
+    for _, record in committed_records(client, SHARE_STATE_TOPIC, starts, ends):
         _apply(kept, places, group, record)
     return {place: state.deliveries() for place, state in kept.items()}
 
@@ -213,7 +221,7 @@ def _apply(
     if record.key is None:
         return
     try:
-        key: Any = decode_coordinator_key(STATE_TOPIC, record.key)
+        key: Any = decode_coordinator_key(SHARE_STATE_TOPIC, record.key)
         is_mine = key is not None and key.group_id == group
         place = places.get((bytes(key.topic_id), key.partition)) if is_mine else None
         if place is None:
@@ -221,7 +229,7 @@ def _apply(
         if record.value is None:
             kept.pop(place, None)
             return
-        decoded = decode_coordinator_value(STATE_TOPIC, key, record.value)
+        decoded = decode_coordinator_value(SHARE_STATE_TOPIC, key, record.value)
     except WireError:
         return  # of a version that is not known here
     if decoded is None:

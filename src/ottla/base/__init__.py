@@ -5,7 +5,7 @@ world is reached (clock, randomness, off-loop work), and every limit that crosse
 Ottla and touches nothing of the machine.
 """
 
-from ottla.base.error_codes import RETRIABLE, ErrorCode
+from ottla.base.error_codes import FENCED, RETRIABLE, ErrorCode
 from ottla.base.errors import (
     ConfigError,
     CorruptionError,
@@ -40,6 +40,13 @@ from ottla.base.ids import (
     TopicPartition,
     Uuid,
 )
+from ottla.base.internal_topics import (
+    INTERNAL_TOPICS,
+    METADATA_TOPIC,
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTIONS_TOPIC,
+)
 from ottla.base.java_hash import coordinating_partition, java_hash
 from ottla.base.late_imports import late_imports
 from ottla.base.plain_values import plain_bytes, plain_value
@@ -47,7 +54,13 @@ from ottla.base.seams import Clock, Offload, Rng
 from ottla.base.uuids import parse_uuid, random_uuid, uuid_text
 
 __all__ = [
+    "FENCED",
+    "INTERNAL_TOPICS",
+    "METADATA_TOPIC",
+    "OFFSETS_TOPIC",
     "RETRIABLE",
+    "SHARE_STATE_TOPIC",
+    "TRANSACTIONS_TOPIC",
     "UMASK",
     "UMASK_DEFAULT",
     "ZERO_UUID",

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 
 from ottla.background import supervise
-from ottla.base import ErrorCode, KafkaError
+from ottla.base import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC, ErrorCode, KafkaError
 from ottla.broker.configuration import Configuration
 from ottla.broker.controller.channel import ControllerChannel
 from ottla.broker.requests.connected import Connected
@@ -77,7 +77,7 @@ class AutoCreation:
 def _topic(name: str, config: BrokerConfig) -> CreatableTopic:
     """Return a topic with the broker's defaults; internal topics have their own counts and policies."""
     settings = config.settings
-    if name == "__consumer_offsets":
+    if name == OFFSETS_TOPIC:
         return _internal(
             name,
             settings.offsets_topic_num_partitions,
@@ -88,7 +88,7 @@ def _topic(name: str, config: BrokerConfig) -> CreatableTopic:
                 "segment.bytes": str(settings.offsets_topic_segment_bytes),
             },
         )
-    if name == "__transaction_state":
+    if name == TRANSACTIONS_TOPIC:
         return _internal(
             name,
             settings.transaction_state_log_num_partitions,
@@ -101,7 +101,7 @@ def _topic(name: str, config: BrokerConfig) -> CreatableTopic:
                 "unclean.leader.election.enable": "false",
             },
         )
-    if name == "__share_group_state":
+    if name == SHARE_STATE_TOPIC:
         return _internal(
             name,
             settings.share_coordinator_state_topic_num_partitions,

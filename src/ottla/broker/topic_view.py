@@ -15,9 +15,8 @@ from ottla.metadata import (
     Partition,
 )
 
-__all__ = ["INTERNAL_TOPICS", "PartitionView", "partition_view"]
+__all__ = ["PartitionView", "partition_view"]
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Topics that brokers write for themselves."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.base import ErrorCode, KafkaError
+from ottla.base import INTERNAL_TOPICS, ErrorCode, KafkaError
 from ottla.cli.options import compiled_regex
 
 if TYPE_CHECKING:
@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 
     from ottla.client import BlockingClient
 
-__all__ = ["INTERNAL_TOPICS", "existing", "matching"]
+__all__ = ["existing", "matching"]
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """What `--exclude-internal` leaves out."""
 
 

@@ -34,12 +34,11 @@ from ottla.groups.listing import (
     list_groups,
 )
 from ottla.groups.routing import heartbeat, join, leave, sync
-from ottla.groups.shard import EMPTY_STATE, TOPIC, Shard, ShardState
+from ottla.groups.shard import EMPTY_STATE, Shard, ShardState
 
 __all__ = [
     "EMPTY_STATE",
     "NOTHING",
-    "TOPIC",
     "ClassicGroup",
     "Cluster",
     "Committed",

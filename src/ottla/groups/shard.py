@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from immutables import Map
 
-from ottla.base import ProducerId, WireError
+from ottla.base import OFFSETS_TOPIC, ProducerId, WireError
 from ottla.groups import classic, consumer
 from ottla.groups.classic import ClassicGroup
 from ottla.groups.committing import expire_offsets, gone_offsets
@@ -32,9 +32,8 @@ from ottla.wire import Record as LogRecord
 from ottla.wire import decode_coordinator_key, decode_coordinator_value
 from ottla.wire.messages.group_metadata_value import GroupMetadataValue
 
-__all__ = ["EMPTY_STATE", "TOPIC", "Shard", "ShardState"]
+__all__ = ["EMPTY_STATE", "Shard", "ShardState"]
 
-TOPIC = "__consumer_offsets"
 OFFSET_KEYS = frozenset({0, 1})
 GROUP_KEY = 2
 LOADED = "loaded"
@@ -126,11 +125,11 @@ class Shard:
     def replay(self, record: LogRecord, producer_id: int) -> None:
         """Apply a record as it is stored; raises WireError where it is malformed."""
         if record.key is None:
-            raise WireError(f"a record of {TOPIC} at offset {record.offset} has no key")
-        key = decode_coordinator_key(TOPIC, record.key)
+            raise WireError(f"a record of {OFFSETS_TOPIC} at offset {record.offset} has no key")
+        key = decode_coordinator_key(OFFSETS_TOPIC, record.key)
         if key is None:
             return  # of a kind that a later version writes
-        value = None if record.value is None else decode_coordinator_value(TOPIC, key, record.value)
+        value = None if record.value is None else decode_coordinator_value(OFFSETS_TOPIC, key, record.value)
         decoded = Record(key, None if value is None else value[0])
         self.state = self.state.apply(decoded, record.offset, ProducerId(producer_id))
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ottla.base import (
+    METADATA_TOPIC,
     ConfigError,
     CorruptionError,
     NoSpaceError,
@@ -71,7 +72,6 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 END_MARKS = (OWN_END_FILE, CLEAN_SHUTDOWN_FILE)
 CHECKPOINTS = (RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS, CLEANED_OFFSETS)
-METADATA_TOPIC = "__cluster_metadata"
 """Its log is the quorum's, which opens it itself; it is in no checkpoint."""
 
 

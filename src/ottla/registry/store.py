@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from ottla.background import awaited
-from ottla.base import ConfigError, ErrorCode, KafkaError, Offset, OttlaError, TopicPartition
+from ottla.base import FENCED, ConfigError, ErrorCode, KafkaError, Offset, OttlaError, TopicPartition
 from ottla.client import Client, Isolation, NewTopic, TopicLog, TransactionalProducer, batch_of, create_topics
 from ottla.registry.core import Record, State, Unreadable, decode, encode
 from ottla.registry.core.errors import store_failed, timed_out, too_large
@@ -24,12 +24,11 @@ log = logging.getLogger(__name__)
 TRANSACTION_TIMEOUT_MS = 15_000
 TOPIC = 2
 """The type of resource that a topic is."""
-FENCED = frozenset(
-    {
-        *(ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
-        *(ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_TXN_STATE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
-    }
-)
+TAKEN_OVER = FENCED | {
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+}
 """Codes that may mean that another one has taken the id over."""
 NOT_ALLOWED = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
@@ -206,7 +205,7 @@ class Store:
             raise timed_out("Writing to the schemas' topic timed out") from error
         except KafkaError as error:
             self._give_up(producer)
-            if error.code in FENCED:
+            if error.code in TAKEN_OVER:
                 raise FencedError(f"another instance has become the primary: {error}") from error
             if error.code in TOO_LARGE:
                 name = self._settings.topic

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from ottla.base import ErrorCode, KafkaError, Offset, OttlaError, TopicPartition
+from ottla.base import FENCED, ErrorCode, KafkaError, Offset, OttlaError, TopicPartition
 from ottla.client import LATEST, Client, Isolation, NewTopic, TopicLog, TransactionalProducer, batch_of, create_topics
 from ottla.sql import RegistryAwayError, SqlError
 from ottla.sql.commands import Applied, Command, Decision, ServerState, UnreadableCommandError, apply, leave_out
@@ -29,12 +29,11 @@ RETRY_S, RETRY_S_MAX = 0.5, 10.0
 """Between two tries of a command whose schema registry is away."""
 CONFIGS = {"cleanup.policy": "delete", "retention.ms": "-1", "min.insync.replicas": "1"}
 """Commands are kept for ever, in their order."""
-FENCED = frozenset(
-    {
-        *(ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
-        *(ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_TXN_STATE, ErrorCode.CONCURRENT_TRANSACTIONS),
-    }
-)
+TAKEN_OVER = FENCED | {
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+}
 OnApplied = Callable[[Command, Applied, int], None]
 """Takes a command, what it led to, and its offset."""
 
@@ -129,7 +128,7 @@ class CommandTopic:
                     try:
                         return await self._write(decide, prepare)
                     except KafkaError as error:
-                        if error.code not in FENCED:
+                        if error.code not in TAKEN_OVER:
                             raise
                         log.info("another server of this service writes a command: %s", error)
                         await asyncio.sleep(PAUSE_S)

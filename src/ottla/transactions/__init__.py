@@ -9,13 +9,12 @@ from ottla.transactions.decision import Decision, DecisionContext, Outcome
 from ottla.transactions.ending import SECOND_PROTOCOL, complete, end_transaction, expired, fence
 from ottla.transactions.initialising import Identity, initialise
 from ottla.transactions.listing import describe, list_transactions, unknown_states
-from ottla.transactions.shard import TOPIC, Shard, State, apply
+from ottla.transactions.shard import Shard, State, apply
 from ottla.transactions.timeouts import OpenTransactions
 from ottla.transactions.transaction import Status, Transaction
 
 __all__ = [
     "SECOND_PROTOCOL",
-    "TOPIC",
     "Decision",
     "DecisionContext",
     "Identity",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from immutables import Map
 
-from ottla.base import WireError
+from ottla.base import TRANSACTIONS_TOPIC, WireError
 from ottla.transactions.decision import Decision, Record, encode_records
 from ottla.transactions.timeouts import OpenTransactions
 from ottla.transactions.transaction import Status, Transaction, transaction_from_value
@@ -15,9 +15,8 @@ from ottla.wire import decode_coordinator_key, decode_coordinator_value
 from ottla.wire.messages.transaction_log_key import TransactionLogKey
 from ottla.wire.messages.transaction_log_value import TransactionLogValue
 
-__all__ = ["TOPIC", "Shard", "State", "apply"]
+__all__ = ["Shard", "State", "apply"]
 
-TOPIC = "__transaction_state"
 State = Map[str, Transaction]
 """Transactions by transactional id: one immutable value."""
 
@@ -43,13 +42,13 @@ class Shard:
     def replay(self, record: LogRecord, producer_id: int) -> None:
         """Apply a stored record while the shard is loaded; kinds of key that a later version writes are left out."""
         if record.key is None:
-            raise WireError(f"a record of {TOPIC} has no key")
-        key = decode_coordinator_key(TOPIC, record.key)
+            raise WireError(f"a record of {TRANSACTIONS_TOPIC} has no key")
+        key = decode_coordinator_key(TRANSACTIONS_TOPIC, record.key)
         if not isinstance(key, TransactionLogKey):
             return
         value = None
         if record.value is not None:
-            found = decode_coordinator_value(TOPIC, key, record.value)
+            found = decode_coordinator_value(TRANSACTIONS_TOPIC, key, record.value)
             assert found is not None
             assert isinstance(found[0], TransactionLogValue)
             value = found[0]

@@ -5,7 +5,7 @@ Only clients of the first protocol send it; in the second, TxnOffsetCommit itsel
 
 from __future__ import annotations
 
-from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition
+from ottla.base import OFFSETS_TOPIC, ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition
 from ottla.broker.parts import TransactionParts
 from ottla.broker.requests.answers import Answer, Deferred
 from ottla.broker.requests.handler import Handler, RequestContext
@@ -16,7 +16,6 @@ from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOf
 __all__ = ["HANDLER"]
 
 FENCED_FROM = 2
-OFFSETS_TOPIC = "__consumer_offsets"
 
 
 def add_offsets_to_txn(context: RequestContext[TransactionParts], request: AddOffsetsToTxnRequest) -> Answer:

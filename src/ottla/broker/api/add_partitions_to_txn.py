@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition
+from ottla.base import INTERNAL_TOPICS, ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition
 from ottla.broker.parts import TransactionParts
 from ottla.broker.requests.answers import Answer, Deferred
 from ottla.broker.requests.handler import Handler, RequestContext
@@ -31,7 +31,6 @@ __all__ = ["HANDLER"]
 BROKERS_FROM = 4
 SECOND_PROTOCOL_FROM = 5
 FENCED_FROM = 2
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 Codes = Mapping[TopicPartition, ErrorCode]
 

@@ -5,7 +5,7 @@ Version 1 adds times, 2 directory ids, error texts and the voters' listeners (KI
 
 from __future__ import annotations
 
-from ottla.base import ZERO_UUID, ErrorCode
+from ottla.base import METADATA_TOPIC, ZERO_UUID, ErrorCode
 from ottla.broker.parts import ControllerParts
 from ottla.broker.quorum.driver import QuorumStatus
 from ottla.broker.requests.handler import Handler, RequestContext
@@ -24,7 +24,6 @@ from ottla.wire.messages.describe_quorum import (
 
 __all__ = ["HANDLER"]
 
-METADATA_TOPIC = "__cluster_metadata"
 WITH_DIRECTORIES = 2
 
 

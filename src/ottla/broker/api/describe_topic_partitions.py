@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
-from ottla.base import ErrorCode, KafkaError
+from ottla.base import INTERNAL_TOPICS, ErrorCode, KafkaError
 from ottla.broker.parts import MetadataParts
 from ottla.broker.requests.answers import Answer
 from ottla.broker.requests.authorized_operations import topic_operations
 from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.broker.requests.slices import now_or_in_slices, of_each
-from ottla.broker.topic_view import INTERNAL_TOPICS, partition_view
+from ottla.broker.topic_view import partition_view
 from ottla.metadata import Image, Partition, Topic, decide
 from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.describe_topic_partitions import (

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from ottla.base import ErrorCode, KafkaError, coordinating_partition
+from ottla.base import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTIONS_TOPIC,
+    ErrorCode,
+    KafkaError,
+    coordinating_partition,
+)
 from ottla.broker.endpoints import leader_endpoints
 from ottla.broker.parts import MetadataParts
 from ottla.broker.requests.answers import Answer
@@ -20,7 +27,7 @@ from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorReq
 __all__ = ["HANDLER"]
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
-TOPICS = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state", SHARE: "__share_group_state"}
+TOPICS = {GROUP: OFFSETS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC, SHARE: SHARE_STATE_TOPIC}
 BATCHED_FROM = 4
 SHARE_FROM = 6
 TEXTS = {

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Generator, Hashable, Iterable, Sequence
 from functools import partial
 
-from ottla.base import ZERO_UUID, ErrorCode, KafkaError, Uuid
+from ottla.base import INTERNAL_TOPICS, ZERO_UUID, ErrorCode, KafkaError, Uuid
 from ottla.broker.parts import MetadataParts
 from ottla.broker.requests.answers import Answer, Encoded
 from ottla.broker.requests.authorized_operations import NOT_ASKED, cluster_operations, topic_operations
 from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.broker.requests.slices import at_once, now_or_in_slices, of_each
 from ottla.broker.requests.turns import in_turn
-from ottla.broker.topic_view import INTERNAL_TOPICS, partition_view
+from ottla.broker.topic_view import partition_view
 from ottla.metadata import Image, Partition, Topic, decide
 from ottla.security import Needs, Operation, Resource
 from ottla.wire import encode_response

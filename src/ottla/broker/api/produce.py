@@ -19,7 +19,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from ottla.background import count_failure, supervise
-from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition, WireError
+from ottla.base import INTERNAL_TOPICS, ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition, WireError
 from ottla.broker.coordinators.transaction_admission import Admission, Admitted, Writer, admit
 from ottla.broker.parts import ProduceParts
 from ottla.broker.replicas.decompressing import ROOM
@@ -58,7 +58,6 @@ __all__ = ["HANDLER"]
 log = logging.getLogger(__name__)
 
 TOPIC_IDS_FROM: Final = 13
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Topics that only their coordinators write."""
 ADMIN_CLIENT_ID: Final = "__admin_client"
 """The client id that Kafka lets write to them all the same."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Generator
 
 from ottla import groups
-from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId
+from ottla.base import OFFSETS_TOPIC, ErrorCode, KafkaError, ProducerEpoch, ProducerId
 from ottla.broker.coordinators.coordinator_errors import coordinator_error
 from ottla.broker.coordinators.transaction_admission import Admitted, Writer, admit
 from ottla.broker.parts import TransactionParts
@@ -30,7 +30,6 @@ from ottla.wire.messages.txn_offset_commit import (
 
 __all__ = ["HANDLER"]
 
-OFFSETS_TOPIC = "__consumer_offsets"
 SECOND_PROTOCOL_FROM = 5
 ABORTABLE_FROM = 4
 LOADING_FROM = 2

@@ -6,14 +6,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
 
-from ottla.base import ZERO_UUID, Clock, KafkaError, Millis, Offload, Rng
+from ottla.base import OFFSETS_TOPIC, ZERO_UUID, Clock, KafkaError, Millis, Offload, Rng
 from ottla.broker.configuration import Configuration
 from ottla.broker.coordinators.coordinator import Coordinator
 from ottla.broker.coordinators.group_cluster import GroupCluster
 from ottla.broker.coordinators.rounds import rounds
 from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.replicas.purgatory import Purgatory
-from ottla.groups import TOPIC, Committed, Decision, DecisionContext, Shard, consumer
+from ottla.groups import Committed, Decision, DecisionContext, Shard, consumer
 from ottla.metadata import Delta, Image
 from ottla.wire import Codec
 
@@ -50,7 +50,7 @@ class GroupCoordinator(Coordinator[Shard]):
             return DecisionContext(now_ms, rng, configuration.broker.settings, cluster, wall_ms)
 
         super().__init__(
-            TOPIC,
+            OFFSETS_TOPIC,
             make_shard=Shard,
             make_context=decision_context,
             codec=lambda: Codec(configuration.broker.settings.offsets_topic_compression_codec),

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ottla.background import note_failure, restarting
 from ottla.base import (
+    TRANSACTIONS_TOPIC,
     Clock,
     ErrorCode,
     KafkaError,
@@ -37,7 +38,6 @@ from ottla.broker.replicas.purgatory import Purgatory
 from ottla.broker.requests.answers import Deferred
 from ottla.config import BrokerSettings
 from ottla.transactions import (
-    TOPIC,
     Decision,
     DecisionContext,
     Outcome,
@@ -107,7 +107,7 @@ class TransactionCoordinator(Coordinator[Shard]):
         self._ends: set[tuple[str, ProducerId, ProducerEpoch, int]] = set()
         self.markers = markers
         super().__init__(
-            TOPIC,
+            TRANSACTIONS_TOPIC,
             make_shard=lambda: Shard(self.version, self._loaded),
             make_context=lambda now_ms, wall_ms: DecisionContext(
                 wall_ms, configuration.broker.settings, self.version(), self._take_id
@@ -174,7 +174,7 @@ class TransactionCoordinator(Coordinator[Shard]):
 
     def coordinator_of(self, transactional_id: str) -> NodeId | None:
         """Return the broker that coordinates a transactional id; None where there is none now."""
-        topic = self._quorum.image.topic(TOPIC)
+        topic = self._quorum.image.topic(TRANSACTIONS_TOPIC)
         if topic is None:
             return None
         partition = topic.partitions.get(coordinating_partition(transactional_id, len(topic.partitions)))

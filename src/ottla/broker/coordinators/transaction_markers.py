@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ottla.base import Clock, ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition
+from ottla.base import OFFSETS_TOPIC, Clock, ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition
 from ottla.broker.coordinators.group_coordinator import GroupCoordinator
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.broker.replicas.partitions import Partitions
@@ -24,7 +24,6 @@ from ottla.wire.messages.write_txn_markers import (
 
 __all__ = ["Marker", "Markers", "markers_request", "read_markers"]
 
-OFFSETS_TOPIC = "__consumer_offsets"
 WAIT_S = 30.0
 """How long a marker may take to reach every in-sync replica before it is written again."""
 COORDINATOR_CODES = frozenset(

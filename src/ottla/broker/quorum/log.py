@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ottla.base import (
+    METADATA_TOPIC,
     CorruptionError,
     LeaderEpoch,
     Millis,
@@ -53,7 +54,7 @@ from ottla.wire import iter_batch_records, iter_batches
 
 __all__ = ["METADATA_PARTITION", "METADATA_TOPIC_ID", "MetadataLog"]
 
-METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
+METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
 """The metadata log's name; its folder is `__cluster_metadata-0`."""
 
 METADATA_TOPIC_ID = Uuid(bytes(15) + b"\x01")

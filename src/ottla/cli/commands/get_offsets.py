@@ -7,11 +7,10 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.base import ErrorCode, KafkaError, Millis, OttlaError, TopicPartition
+from ottla.base import INTERNAL_TOPICS, ErrorCode, KafkaError, Millis, OttlaError, TopicPartition
 from ottla.cli.options import Options, UsageError, compiled_regex, open_client, output_option, properties_file
 from ottla.cli.output import Answer, print_answer
 from ottla.cli.records.positions import now_ms, parse_moment
-from ottla.cli.topic_names import INTERNAL_TOPICS
 from ottla.cli.watch import watch_option, watched
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ottla.base import ErrorCode, KafkaError, NodeId, OttlaError
+from ottla.base import INTERNAL_TOPICS, METADATA_TOPIC, ErrorCode, KafkaError, NodeId, OttlaError
 from ottla.cli.doctor.access import acls, authorizers, listeners
 from ottla.cli.doctor.findings import Finding, counted, fail, named, ok, warning
 from ottla.cli.doctor.replication import leaders, min_insync, moves
@@ -22,7 +22,6 @@ REPLICATION_KEYS = (
     "offsets.topic.replication.factor",
     "transaction.state.log.replication.factor",
 )
-INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 NO_QUORUM = (
     ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.NOT_CONTROLLER,
@@ -111,7 +110,7 @@ def _fenced(client: BlockingClient, offered: dict[NodeId, dict[int, tuple[int, i
 def _quorum_and_clock(client: BlockingClient) -> list[Finding]:
     from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, RequestPartitionData, RequestTopicData
 
-    topic = RequestTopicData(topic_name="__cluster_metadata", partitions=[RequestPartitionData(partition_index=0)])
+    topic = RequestTopicData(topic_name=METADATA_TOPIC, partitions=[RequestPartitionData(partition_index=0)])
     request = DescribeQuorumRequest(topics=[topic])
     client.request(request, lowest=1)  # the connection is open when time is measured
     before_ms = time.time() * 1000
@@ -226,7 +225,7 @@ def _partitions(cluster: Cluster) -> list[Finding]:
 
 def _internal(cluster: Cluster) -> list[Finding]:
     findings = []
-    for name in INTERNAL_TOPICS:
+    for name in sorted(INTERNAL_TOPICS):
         topic = cluster.topics.get(name)
         if topic is None:
             continue
@@ -237,7 +236,7 @@ def _internal(cluster: Cluster) -> list[Finding]:
             findings.append(warning("internal", said, remedy))
         else:
             findings.append(ok("internal", said))
-    return findings or [ok("internal", "no group or transaction has been used yet, so there are no internal topics")]
+    return findings or [ok("internal", "no group or transaction was used yet, so there are no internal topics")]
 
 
 def _disks(client: BlockingClient, cluster: Cluster) -> list[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.base import OttlaError
+from ottla.base import METADATA_TOPIC, OttlaError
 from ottla.cli.local.cluster import LocalCluster
 from ottla.cli.local.node_process import pid_of, state_of
 
@@ -59,7 +59,7 @@ class Watchers:
         """Return who leads the metadata quorum, as a node says."""
         from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, RequestPartitionData, RequestTopicData
 
-        topic = RequestTopicData(topic_name="__cluster_metadata", partitions=[RequestPartitionData(partition_index=0)])
+        topic = RequestTopicData(topic_name=METADATA_TOPIC, partitions=[RequestPartitionData(partition_index=0)])
         answer = self._ask(number, DescribeQuorumRequest(topics=[topic]))
         if answer is None or answer.error_code or not answer.topics:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ottla.base import ErrorCode, KafkaError, OttlaError
+from ottla.base import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC, ErrorCode, KafkaError, OttlaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,14 +14,13 @@ if TYPE_CHECKING:
 
 __all__ = ["COORDINATOR_FORMATTERS", "coordinator_formatter"]
 
-OFFSETS, TRANSACTIONS, SHARE_STATE = "__consumer_offsets", "__transaction_state", "__share_group_state"
 
 COORDINATOR_FORMATTERS: dict[str, tuple[str, frozenset[int]]] = {
-    "OffsetsMessageFormatter": (OFFSETS, frozenset({0, 1})),
-    "GroupMetadataMessageFormatter": (OFFSETS, frozenset({2})),
-    "ShareGroupMessageFormatter": (OFFSETS, frozenset(range(10, 16))),
-    "TransactionLogMessageFormatter": (TRANSACTIONS, frozenset({0})),
-    "ShareGroupStateMessageFormatter": (SHARE_STATE, frozenset({0, 1})),
+    "OffsetsMessageFormatter": (OFFSETS_TOPIC, frozenset({0, 1})),
+    "GroupMetadataMessageFormatter": (OFFSETS_TOPIC, frozenset({2})),
+    "ShareGroupMessageFormatter": (OFFSETS_TOPIC, frozenset(range(10, 16))),
+    "TransactionLogMessageFormatter": (TRANSACTIONS_TOPIC, frozenset({0})),
+    "ShareGroupStateMessageFormatter": (SHARE_STATE_TOPIC, frozenset({0, 1})),
 }
 """Formatter -> the topic whose records it reads, and the types of records that it prints."""
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ottla.base import ErrorCode, KafkaError
+from ottla.base import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC, ErrorCode, KafkaError
 from ottla.cli.options import UsageError
 
 if TYPE_CHECKING:
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 __all__ = ["Decoder", "batch_line", "record_line"]
 
 TOPICS = {
-    "offsets": "__consumer_offsets",
-    "transaction-log": "__transaction_state",
-    "share-group-state": "__share_group_state",
+    "offsets": OFFSETS_TOPIC,
+    "transaction-log": TRANSACTIONS_TOPIC,
+    "share-group-state": SHARE_STATE_TOPIC,
 }
 CONTROL_RECORDS = {
     2: ("LeaderChange: ", "leader_change_message", "LeaderChangeMessage"),

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ottla.admin import AdminError
 from ottla.background import count_failure, supervise
-from ottla.base import KafkaError, Millis, OttlaError, TopicPartition
+from ottla.base import FENCED, KafkaError, Millis, OttlaError, TopicPartition
 from ottla.client import LATEST, Client, Isolation
 from ottla.console.own_topic import OwnTopic
 from ottla.console.records.redrives import ToOrigins
-from ottla.console.records.replays import FENCED, Matching, Replay, Replaying, counted
+from ottla.console.records.replays import Matching, Replay, Replaying, counted
 from ottla.console.records.requests import scan_request
 from ottla.console.records.rows import document_of
 from ottla.http import HttpError

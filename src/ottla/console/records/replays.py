@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from ottla.base import ErrorCode, KafkaError, Offset, OttlaError, TopicPartition
+from ottla.base import FENCED, ErrorCode, KafkaError, Offset, OttlaError, TopicPartition
 from ottla.client import (
     Client,
     ConsumerGroupMetadata,
@@ -352,11 +352,6 @@ class Replaying:
         self._counts = counts
         self.trouble = ""
         return len(chunk.records)
-
-
-FENCED: Final = frozenset(
-    {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
-)
 
 
 def _passes(error: KafkaError) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from ottla.base import ConfigError, ErrorCode, KafkaError, NodeId, Rng, Uuid, random_uuid
+from ottla.base import METADATA_TOPIC, ConfigError, ErrorCode, KafkaError, NodeId, Rng, Uuid, random_uuid
 from ottla.config import BrokerConfig, TopicConfig, validate_topic_configs
 from ottla.metadata.apply import Record, apply
 from ottla.metadata.decide.assignments import PARTITIONS_PER_REQUEST_MAX, chosen, new_partition, validate_assignment
@@ -33,7 +33,6 @@ from ottla.wire.messages.topic_record import TopicRecord
 
 __all__ = ["TopicRef", "create_partitions", "create_topics", "delete_topics"]
 
-METADATA_TOPIC = "__cluster_metadata"
 """The name of the metadata log, which is no topic."""
 
 TopicRef = tuple[str | None, Uuid]

@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Iterable, Mapping
 
 from ottla.background import supervise
-from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
+from ottla.base import FENCED, ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import (
     Client,
     Isolation,
@@ -60,14 +60,7 @@ BACK_SECONDS_MAX = 5.0
 BACK_TRIES = 20
 COMMIT_SHARE = 0.3
 """The interval widens until commits take no more than this part of the time."""
-FENCED = frozenset(
-    {
-        ErrorCode.PRODUCER_FENCED,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-        ErrorCode.FENCED_INSTANCE_ID,
-    }
-)
+TAKEN_OVER = FENCED | {ErrorCode.FENCED_INSTANCE_ID}
 
 
 class Lane:
@@ -689,7 +682,7 @@ _READER = Limits(request_s=30.0, call_s=1.0, unreachable_s=1.0, unknown_topic_s=
 def _why(error: BaseException) -> commit.WhyFailed:
     """Return what an error says of this host."""
     code = error.code if isinstance(error, KafkaError) else None
-    if code in FENCED:
+    if code in TAKEN_OVER:
         return commit.WhyFailed.FENCED
     return commit.WhyFailed.STALE if code in STALE else commit.WhyFailed.UNKNOWN
 
