@@ -14,7 +14,7 @@ BUDGET: Mapping[str, float] = {
     "connect": 1.1,
     "spark": 0.9,
     "cluster": 0.9,
-    "cli": 1.2,
+    "cli": 1.4,
     "log": 0.7,
     "faults": 0.3,
     "broker": 1.7,

@@ -23,6 +23,7 @@ ENDS = {
     "broker/controller/duties.py: until_known": "the event is replaced as soon as it is set",
     "broker/controller/lifecycle.py: leave": "the loop ends when the event is set",
     "connect/distributed/herder.py: _doing": "where the event is set, the loop ends once it has its turn",
+    "cli/dev/services.py: keep": "each turn awaits the start of a new process",
     "registry/rest/forwarding.py: answered": "a condition: each wait is for the next change",
 }
 """Loops that await what may be done, and why they end all the same."""

@@ -5,8 +5,9 @@ world is reached (clock, randomness, off-loop work), and every limit that crosse
 Ottla and touches nothing of the machine.
 """
 
-from ottla.base.error_codes import FENCED, RETRIABLE, ErrorCode
+from ottla.base.error_codes import RETRIABLE, ErrorCode
 from ottla.base.errors import (
+    FENCED,
     ConfigError,
     CorruptionError,
     KafkaError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["FENCED", "RETRIABLE", "ErrorCode"]
+__all__ = ["RETRIABLE", "ErrorCode"]
 
 
 class ErrorCode(IntEnum):
@@ -184,8 +184,3 @@ RETRIABLE: frozenset[ErrorCode] = frozenset(
     }
 )
 """Codes after which a client may send the same request again."""
-
-FENCED: frozenset[ErrorCode] = frozenset(
-    {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
-)
-"""Codes that say to a transactional producer that another one has taken its transactional id over (KIP-447, KIP-588)."""

@@ -19,6 +19,7 @@ from __future__ import annotations
 from ottla.base.error_codes import RETRIABLE, ErrorCode
 
 __all__ = [
+    "FENCED",
     "ConfigError",
     "CorruptionError",
     "KafkaError",
@@ -29,6 +30,11 @@ __all__ = [
     "UnwritableError",
     "WireError",
 ]
+
+FENCED: frozenset[ErrorCode] = frozenset(
+    {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+)
+"""Codes that say to a transactional producer that another one has taken its transactional id over (KIP-447, KIP-588)."""
 
 
 class OttlaError(Exception):

@@ -66,6 +66,7 @@ NOUNS = {
     "streams": "run a Streams application on Spark, look at its plan, ask its stores",
     "streams-application-reset": "have a Streams application process its input anew",
     "word-count": "count words on Spark, from topic to topic, until stopped",
+    "dev": "run broker, registry, Connect, SQL and console here, with sample data",
     "demo": "count the words of real text on Spark, from topic to topic",
     "plan": "show what an action would change, and run it by its hash",
 }
@@ -82,6 +83,7 @@ SECTIONS = {
         "security",
         "context",
         "completion",
+        "dev",
         "demo",
     ),
     "Administration, as Kafka's tools do it": (),
@@ -94,7 +96,19 @@ SECTIONS = {
 
 KEEPING = frozenset(
     {
-        *("server", "cluster", "storage", "security", "context", "registry", "console", "sql", "streams", "demo"),
+        *(
+            "server",
+            "cluster",
+            "storage",
+            "security",
+            "context",
+            "registry",
+            "console",
+            "sql",
+            "streams",
+            "dev",
+            "demo",
+        ),
         *("connect", "connect-distributed", "connect-standalone", "connect-mirror-maker", "word-count"),
     }
 )

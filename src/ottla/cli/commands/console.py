@@ -18,9 +18,10 @@ from ottla.cli.local.serving import (
 from ottla.cli.options import Options, properties_file, warn
 
 if TYPE_CHECKING:
+    import asyncio
     from argparse import Namespace
 
-    from ottla.console import ClusterSettings, ConsoleSettings
+    from ottla.console import ClusterSettings, Console, ConsoleSettings
 
 __all__ = ["main", "options"]
 
@@ -29,6 +30,8 @@ def main(argv: list[str]) -> int:
     """Serve until a signal comes; returns the exit code."""
     import asyncio
 
+    if argv[:1] == ["link"]:
+        return show_link(argv[1:])
     args = options().parse(argv)
     log_to_stderr(args.log_format, args.log_level)
     settings = _settings(args)
@@ -52,6 +55,29 @@ def options() -> Options:
     )
     parser.add_argument("--log-level", choices=LEVELS, default="info", help=f"{', '.join(LEVELS)}; info without it")
     return parser
+
+
+def link_options() -> Options:
+    """Return the parser of `console link`."""
+    parser = Options("console link", "Print the link that opens a session of a console that runs here.")
+    parser.add_argument(
+        "--listen", metavar="HOST:PORT", help="of the console that is served there (default: the newest)"
+    )
+    return parser
+
+
+def show_link(argv: list[str]) -> int:
+    """Print the newest link of a console of this user; returns 1 where none runs."""
+    from ottla.cli.local.console_links import newest_link
+
+    args = link_options().parse(argv)
+    link = newest_link(args.listen)
+    if link is None:
+        where = f" at {args.listen}" if args.listen else ""
+        warn(f"ottla console link: no console of this user runs{where}; start one with `ottla console` or `ottla dev`")
+        return 1
+    print(link)
+    return 0
 
 
 def _settings(args: Namespace) -> ConsoleSettings:
@@ -86,12 +112,23 @@ def _clusters(args: Namespace) -> tuple[ClusterSettings, ...]:
 
 async def _run(settings: ConsoleSettings, *, ends_with_input: bool) -> int:
     """Start it, print its link, and stop it when a signal comes."""
+    from ottla.cli.local.console_links import kept_links
     from ottla.console import Console
 
     stopping = stop_signals()
     if ends_with_input:
         stop_with_input(stopping)
-    console = Console(settings, new_link=lambda link: print(f"console {link}", flush=True))
+    with kept_links() as keep:
+
+        def tell(link: str) -> None:
+            print(f"console {link}", flush=True)
+            keep(link)
+
+        return await _serve(Console(settings, new_link=tell), settings, stopping)
+
+
+async def _serve(console: Console, settings: ConsoleSettings, stopping: asyncio.Event) -> int:
+    """Serve until the signal has come; returns the exit code."""
     try:
         if not await is_started(console.start(), stopping):
             return 0

@@ -16,6 +16,7 @@ from ottla.cli.local.serving import (
     loop_factory,
     raise_descriptor_limit,
     stop_signals,
+    stop_with_input,
     why_not_listening,
 )
 from ottla.cli.local.shard_folders import refuse_hiding_shards
@@ -84,7 +85,7 @@ def start(argv: list[str]) -> int:
             return serve_shards(config, args.shards, shard_arguments(args))
         refuse_hiding_shards(config)
         log_to_stderr(args.log_format, args.log_level)
-        return serve(config)
+        return serve(config, ends_with_input=args.ends_with_input)
     except OttlaError as error:
         warn(f"ottla server: {error}")
     except OSError as error:
@@ -120,17 +121,17 @@ def refuse_unbuilt(config: BrokerConfig) -> None:
         )
 
 
-def serve(config: BrokerConfig) -> int:
+def serve(config: BrokerConfig, *, ends_with_input: bool = False) -> int:
     """Run the node on an event loop of its own; returns the exit code."""
     import asyncio
 
     raise_descriptor_limit()
     look_for_cycles_seldom()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(run_node(config))
+        return runner.run(run_node(config, ends_with_input=ends_with_input))
 
 
-async def run_node(config: BrokerConfig) -> int:
+async def run_node(config: BrokerConfig, *, ends_with_input: bool = False) -> int:
     """Start the node, say so, and stop it when a signal comes; a second signal ends the process at once."""
     import gc
     import random
@@ -141,6 +142,8 @@ async def run_node(config: BrokerConfig) -> int:
     from ottla.net import TcpNetwork
 
     stopping = stop_signals()
+    if ends_with_input:
+        stop_with_input(stopping)
     offload = ThreadsAndProcess()
     node = Node(config, OsDisk(), TcpNetwork(), SystemClock(), random.SystemRandom(), offload)
     if config.listens_on_default_only:

@@ -6,8 +6,9 @@ import json
 import logging
 import sys
 import time
+from typing import TextIO
 
-__all__ = ["FORMATS", "LEVELS", "log_to_stderr"]
+__all__ = ["FORMATS", "LEVELS", "log_to_stderr", "log_to_stream"]
 
 FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
@@ -48,3 +49,11 @@ def log_to_stderr(format_name: str, level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if format_name == "json" else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+def log_to_stream(stream: TextIO, level: str) -> None:
+    """Log events from this level on as text to one place more."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(TextFormatter())
+    handler.setLevel(level.upper())
+    logging.getLogger().addHandler(handler)

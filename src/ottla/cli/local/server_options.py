@@ -41,6 +41,7 @@ def start_options() -> Options:
         help=f"a web console beside it, at {CONSOLE_DEFAULT} where no address is given",
     )
     parser.add_argument("-daemon", "--daemon", action="store_true", help="in the background; returns when it is ready")
+    parser.add_argument("--ends-with-input", action="store_true", help="stop when standard input ends")
     parser.add_argument(
         "--log-format", choices=FORMATS, default="text", help="of events on standard error: text or json"
     )

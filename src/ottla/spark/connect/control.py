@@ -165,7 +165,12 @@ class ControlServer:
         reader = asyncio.StreamReader()
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await self._serve(protocol, reader, writer)
+            try:
+                await self._serve(protocol, reader, writer)
+            except (
+                asyncio.CancelledError
+            ):  # asyncio asks an ended task for its error, and logs that it had been cancelled
+                writer.transport.abort()
 
         protocol = asyncio.StreamReaderProtocol(reader, serve)
         return protocol

@@ -74,7 +74,8 @@ def prepare_local_python(worker: Mapping[str, str]) -> None:
     master, settings = spark_settings(worker)
     named = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
     if master.startswith("local") and named == sys.executable:
-        fork_early([_OWN_DAEMON])
+        chosen = settings["spark.python.daemon.module"]
+        fork_early([chosen if chosen.startswith("ottla.") else _OWN_DAEMON])
 
 
 class Jobs(Protocol):
