@@ -1,0 +1,192 @@
+"""The pytest plugin: fixtures and settings. pytest loads it where Ottla is installed (entry point `pytest11`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from ottla.testing.kafka import Kafka, Record
+    from ottla.testing.services import Connect, SchemaRegistry, Sql
+
+__all__ = [
+    "connect",
+    "connect_settings",
+    "kafka",
+    "kafka_factory",
+    "kafka_records",
+    "kafka_settings",
+    "kafka_topic",
+    "ottla_sql",
+    "ottla_sql_settings",
+    "schema_registry",
+    "schema_registry_settings",
+]
+
+SETTINGS = "ottla_kafka_settings"
+START_SECONDS = "ottla_start_seconds"
+KEEP = "--ottla-keep"
+TOPIC_MARKER = "kafka_topic"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare what a project's configuration and the command line may say."""
+    parser.addini(SETTINGS, "settings of the tests' broker, a line key=value each", type="linelist", default=[])
+    parser.addini(START_SECONDS, "how long a broker or a service may take to start, in seconds", default="60")
+    group = parser.getgroup("ottla", "Kafka by Ottla")
+    group.addoption(KEEP, action="store_true", help="leave the brokers' data folders behind, and say where they are")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker."""
+    config.addinivalue_line(
+        "markers", f"{TOPIC_MARKER}(partitions=1, config={{}}): how the topic of the fixture `kafka_topic` is made"
+    )
+
+
+# -- the broker
+
+
+@pytest.fixture(scope="session")
+def kafka_settings(pytestconfig: pytest.Config) -> Mapping[str, object]:
+    """The settings of the tests' broker; a project overrides this fixture, or says them in its configuration."""
+    from ottla.testing.kafka import settings_of
+
+    try:
+        return settings_of(pytestconfig.getini(SETTINGS))
+    except ValueError as error:
+        raise pytest.UsageError(f"{SETTINGS}: {error}") from None
+
+
+@pytest.fixture(scope="session")
+def kafka(kafka_settings: Mapping[str, object], pytestconfig: pytest.Config) -> Iterator[Kafka]:
+    """A broker of this run, or of this worker of pytest-xdist: started when first asked for, on a port of its own."""
+    with ExitStack() as stack:
+        yield _started(stack, pytestconfig, kafka_settings)
+
+
+@pytest.fixture
+def kafka_factory(pytestconfig: pytest.Config) -> Iterator[Callable[..., Kafka]]:
+    """Starts brokers of a test's own: `kafka_factory(settings)`, or `kafka_factory()`; they end with the test."""
+    with ExitStack() as stack:
+        yield lambda settings=None: _started(stack, pytestconfig, settings or {})
+
+
+def _started(stack: ExitStack, config: pytest.Config, settings: Mapping[str, object]) -> Kafka:
+    from ottla.testing.brokers import broker_folder, running_broker
+
+    keep = bool(config.getoption(KEEP))
+    folder = stack.enter_context(broker_folder(None, keep=keep))
+    if keep:
+        _say(config, f"ottla: a broker's data is left in {folder}")
+    return stack.enter_context(running_broker(settings, folder=folder, ready_seconds=_start_seconds(config)))
+
+
+def _say(config: pytest.Config, text: str) -> None:
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.ensure_newline()
+        reporter.write_line(text)
+
+
+def _start_seconds(config: pytest.Config) -> float:
+    said = str(config.getini(START_SECONDS))
+    try:
+        return float(said)
+    except ValueError:
+        raise pytest.UsageError(f"{START_SECONDS} is a number of seconds, not {said!r}") from None
+
+
+# -- topics and records
+
+
+@pytest.fixture
+def kafka_topic(kafka: Kafka, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A fresh topic, named after the test and deleted after it; the marker `kafka_topic` says how it is made."""
+    marker = request.node.get_closest_marker(TOPIC_MARKER)
+    made = kafka.create_topic(kafka.new_name(request.node.name), **(marker.kwargs if marker else {}))
+    yield made
+    if made in kafka.topics():  # the test may have deleted it
+        kafka.delete_topic(made)
+
+
+@pytest.fixture
+def kafka_records(kafka: Kafka) -> Callable[..., list[Record]]:
+    """Reads a topic from its beginning to its high watermark: `kafka_records(topic, committed=…, at_least=…)`."""
+    return kafka.records
+
+
+# -- services
+
+
+@pytest.fixture(scope="session")
+def schema_registry_settings() -> Mapping[str, object]:
+    """The settings of the tests' schema registry; a project overrides this fixture."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def schema_registry(
+    kafka: Kafka,
+    schema_registry_settings: Mapping[str, object],
+    tmp_path_factory: pytest.TempPathFactory,
+    pytestconfig: pytest.Config,
+) -> Iterator[SchemaRegistry]:
+    """A schema registry beside `kafka`, started when first asked for; needs the extra `registry`."""
+    from ottla.testing.services import running_registry
+
+    folder = tmp_path_factory.mktemp("registry")
+    with running_registry(
+        kafka.bootstrap_servers, schema_registry_settings, folder=folder, ready_seconds=_start_seconds(pytestconfig)
+    ) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def connect_settings() -> Mapping[str, object]:
+    """The settings of the tests' Connect worker; a project overrides this fixture."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def connect(
+    kafka: Kafka,
+    connect_settings: Mapping[str, object],
+    tmp_path_factory: pytest.TempPathFactory,
+    pytestconfig: pytest.Config,
+) -> Iterator[Connect]:
+    """A Connect worker beside `kafka`, started when first asked for; needs the extra `connect` and a Java."""
+    from ottla.testing.services import running_connect
+
+    folder = tmp_path_factory.mktemp("connect")
+    with running_connect(
+        kafka.bootstrap_servers, connect_settings, folder=folder, ready_seconds=_start_seconds(pytestconfig)
+    ) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def ottla_sql_settings() -> Mapping[str, object]:
+    """The settings of the tests' SQL server; a project overrides this fixture."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def ottla_sql(
+    kafka: Kafka,
+    ottla_sql_settings: Mapping[str, object],
+    tmp_path_factory: pytest.TempPathFactory,
+    pytestconfig: pytest.Config,
+) -> Iterator[Sql]:
+    """A SQL server beside `kafka`, started when first asked for; its queries run in its own threads, without a JVM."""
+    from ottla.testing.services import running_sql
+
+    folder: Path = tmp_path_factory.mktemp("sql")
+    with running_sql(
+        kafka.bootstrap_servers, ottla_sql_settings, folder=folder, ready_seconds=_start_seconds(pytestconfig)
+    ) as found:
+        yield found
