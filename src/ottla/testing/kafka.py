@@ -73,6 +73,8 @@ class Kafka:
         self.bootstrap_servers = bootstrap_servers
         """`host:port`, for any client."""
         self.log_lines = log_lines
+        self.is_shared = False
+        """Whether it serves several tests."""
         self._numbers = count(1)
         self._turn = 0
 

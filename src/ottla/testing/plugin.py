@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,10 @@ SETTINGS = "ottla_kafka_settings"
 START_SECONDS = "ottla_start_seconds"
 KEEP = "--ottla-keep"
 TOPIC_MARKER = "kafka_topic"
+BROKERS = pytest.StashKey[dict["Kafka", int]]()
+"""The brokers that run now, each with how many lines it had logged when the test began."""
+SESSION = "kafka"
+"""The fixture whose broker is several tests' own: it is reported of where a test has used it."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,10 +46,37 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker."""
+    """Declare the marker, and begin without brokers."""
+    config.stash[BROKERS] = {}
     config.addinivalue_line(
         "markers", f"{TOPIC_MARKER}(partitions=1, config={{}}): how the topic of the fixture `kafka_topic` is made"
     )
+
+
+# -- what a failure says
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Remember how far the brokers' logs are."""
+    brokers = item.config.stash[BROKERS]
+    for each in brokers:
+        brokers[each] = len(each.log_lines())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say of each broker that a failed test has used what is in it now."""
+    report = yield
+    if report.failed:
+        for each, log_from in list(item.config.stash[BROKERS].items()):
+            if not each.is_shared or SESSION in getattr(item, "fixturenames", ()):
+                from ottla.testing.report import report_text
+
+                report.sections.append((f"Kafka at {each.bootstrap_servers}", report_text(each, log_from=log_from)))
+    return report
 
 
 # -- the broker
@@ -66,7 +97,7 @@ def kafka_settings(pytestconfig: pytest.Config) -> Mapping[str, object]:
 def kafka(kafka_settings: Mapping[str, object], pytestconfig: pytest.Config) -> Iterator[Kafka]:
     """A broker of this run, or of this worker of pytest-xdist: started when first asked for, on a port of its own."""
     with ExitStack() as stack:
-        yield _started(stack, pytestconfig, kafka_settings)
+        yield _started(stack, pytestconfig, kafka_settings, is_shared=True)
 
 
 @pytest.fixture
@@ -76,14 +107,34 @@ def kafka_factory(pytestconfig: pytest.Config) -> Iterator[Callable[..., Kafka]]
         yield lambda settings=None: _started(stack, pytestconfig, settings or {})
 
 
-def _started(stack: ExitStack, config: pytest.Config, settings: Mapping[str, object]) -> Kafka:
-    from ottla.testing.brokers import broker_folder, running_broker
+def _started(
+    stack: ExitStack, config: pytest.Config, settings: Mapping[str, object], *, is_shared: bool = False
+) -> Kafka:
+    from ottla.testing.brokers import running_broker
+
+    folder = _folder(stack, config)
+    found = stack.enter_context(running_broker(settings, folder=folder, ready_seconds=_start_seconds(config)))
+    found.is_shared = is_shared
+    return _reported(stack, config, found)
+
+
+def _folder(stack: ExitStack, config: pytest.Config) -> Path:
+    """Return a folder for a broker's data, which is gone with the broker unless the command line says that it stays."""
+    from ottla.testing.brokers import broker_folder
 
     keep = bool(config.getoption(KEEP))
     folder = stack.enter_context(broker_folder(None, keep=keep))
     if keep:
         _say(config, f"ottla: a broker's data is left in {folder}")
-    return stack.enter_context(running_broker(settings, folder=folder, ready_seconds=_start_seconds(config)))
+    return folder
+
+
+def _reported(stack: ExitStack, config: pytest.Config, broker: Kafka) -> Kafka:
+    """Have the reports of failed tests speak of a broker while it runs."""
+    brokers = config.stash[BROKERS]
+    brokers[broker] = 0
+    stack.callback(brokers.pop, broker)
+    return broker
 
 
 def _say(config: pytest.Config, text: str) -> None:
