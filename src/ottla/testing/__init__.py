@@ -12,13 +12,16 @@ from ottla.base import late_imports
 
 if TYPE_CHECKING:
     from ottla.testing.brokers import OwnBroker, running_broker
+    from ottla.testing.faults import Fault, KafkaFaults, running_faults
     from ottla.testing.kafka import Kafka, Place, Record
     from ottla.testing.processes import StartError
     from ottla.testing.services import Connect, SchemaRegistry, ServiceError, Sql
 
 __all__ = [
     "Connect",
+    "Fault",
     "Kafka",
+    "KafkaFaults",
     "OwnBroker",
     "Place",
     "Record",
@@ -27,11 +30,14 @@ __all__ = [
     "Sql",
     "StartError",
     "running_broker",
+    "running_faults",
 ]
 
 _HOMES = {
     "Connect": "ottla.testing.services",
+    "Fault": "ottla.testing.faults",
     "Kafka": "ottla.testing.kafka",
+    "KafkaFaults": "ottla.testing.faults",
     "OwnBroker": "ottla.testing.brokers",
     "Place": "ottla.testing.kafka",
     "Record": "ottla.testing.kafka",
@@ -40,6 +46,7 @@ _HOMES = {
     "Sql": "ottla.testing.services",
     "StartError": "ottla.testing.processes",
     "running_broker": "ottla.testing.brokers",
+    "running_faults": "ottla.testing.faults",
 }
 
 __getattr__ = late_imports(__name__, _HOMES)

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.base import Offset, TopicPartition
 from ottla.client import EARLIEST, LATEST, BlockingClient, FetchPosition, Isolation, Limits, TopicScan, partition_of
+from ottla.testing.own_client import OwnClient
 
 if TYPE_CHECKING:
     from ottla.wire import Record as WireRecord
 
-__all__ = ["CLIENT_ID", "Kafka", "Payload", "Place", "Record"]
+__all__ = ["Kafka", "Payload", "Place", "Record"]
 
-CLIENT_ID = "ottla-testing"
-"""The client id of the tests' own requests: faults do not meet them."""
 LIMITS = Limits(connect_s=5.0, unreachable_s=5.0, call_s=30.0, backoff_s=0.02)
 WAIT_SECONDS = 10.0
 POLL_SECONDS = 0.02
@@ -66,7 +65,7 @@ class Record:
 
 
 class Kafka:
-    """A broker, as tests use it. Not for several threads at once; `close` it at the end."""
+    """A broker, as tests use it, from any thread. Calls wait for their answers, within an event loop too; `close` it."""
 
     def __init__(self, bootstrap_servers: str, *, log_lines: Callable[[], Sequence[str]] = tuple) -> None:
         """`log_lines` returns what the broker has logged so far."""
@@ -82,15 +81,19 @@ class Kafka:
         return f"Kafka({self.bootstrap_servers})"
 
     @cached_property
+    def _client(self) -> OwnClient:
+        return OwnClient(self.bootstrap_servers, LIMITS)
+
+    @property
     def client(self) -> BlockingClient:
         """Ottla's own client of this broker, for requests that have no method here."""
-        return BlockingClient(self.bootstrap_servers, client_id=CLIENT_ID, limits=LIMITS)
+        return self._client.calls
 
     def close(self) -> None:
         """Close the connections; the broker goes on."""
-        if "client" in self.__dict__:
-            self.client.close()
-            del self.__dict__["client"]
+        if "_client" in self.__dict__:
+            self._client.close()
+            del self.__dict__["_client"]
 
     # -- topics
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from ottla.testing.faults import KafkaFaults
     from ottla.testing.kafka import Kafka, Record
     from ottla.testing.services import Connect, SchemaRegistry, Sql
 
@@ -18,6 +19,7 @@ __all__ = [
     "connect_settings",
     "kafka",
     "kafka_factory",
+    "kafka_faults",
     "kafka_records",
     "kafka_settings",
     "kafka_topic",
@@ -105,6 +107,19 @@ def kafka_factory(pytestconfig: pytest.Config) -> Iterator[Callable[..., Kafka]]
     """Starts brokers of a test's own: `kafka_factory(settings)`, or `kafka_factory()`; they end with the test."""
     with ExitStack() as stack:
         yield lambda settings=None: _started(stack, pytestconfig, settings or {})
+
+
+@pytest.fixture
+def kafka_faults(kafka_settings: Mapping[str, object], pytestconfig: pytest.Config) -> Iterator[KafkaFaults]:
+    """A broker of the test's own that fails as the test says: errors, lost answers, moved leaders, kills, a full disk."""
+    from ottla.testing.faults import running_faults
+
+    with ExitStack() as stack:
+        folder = _folder(stack, pytestconfig)
+        seconds = _start_seconds(pytestconfig)
+        found = stack.enter_context(running_faults(kafka_settings, folder=folder, ready_seconds=seconds))
+        _reported(stack, pytestconfig, found.kafka)
+        yield found
 
 
 def _started(

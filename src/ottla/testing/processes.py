@@ -10,6 +10,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 from ottla.background import supervise_thread
 from ottla.base import OttlaError
@@ -25,6 +26,9 @@ LAST_LINES_SECONDS = 1.0
 LINES_MAX = 5_000
 """What is kept of what it prints, from the newest back."""
 READY = "ready "
+DONE = "done "
+ORDER_SECONDS = 30.0
+"""How long an order to a program may take."""
 
 
 class StartError(OttlaError):
@@ -44,6 +48,7 @@ class ChildProcess:
         self.dropped = 0
         """Lines before those."""
         self._told = threading.Event()
+        self._done: SimpleQueue[str] = SimpleQueue()
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
             stdin=subprocess.PIPE,
@@ -76,14 +81,22 @@ class ChildProcess:
         """Return the last lines that it has printed."""
         return "".join(self.lines[-count:])
 
-    def tell(self, line: str) -> None:
-        """Write a line to its standard input; raises StartError where it has ended."""
+    def ask(self, order: str) -> None:
+        """Write a line to its standard input, and return when it has printed `done` and the line.
+
+        Raises StartError where it has ended, and TimeoutError where it does not say so in time.
+        """
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(line + "\n")
+            self._process.stdin.write(order + "\n")
             self._process.stdin.flush()
         except (OSError, ValueError) as error:
             raise StartError(f"`{self.command}` has ended; it printed:\n{self.newest(50)}") from error
+        try:
+            while self._done.get(timeout=ORDER_SECONDS) != order:
+                pass
+        except Empty:
+            raise TimeoutError(f"`{self.command}` has not done {order!r} within {ORDER_SECONDS:g} s") from None
 
     def kill(self) -> None:
         """End it as `kill -9` does."""
@@ -117,6 +130,8 @@ class ChildProcess:
                 if len(self.lines) > LINES_MAX:
                     self.dropped += len(self.lines) - LINES_MAX
                     del self.lines[:-LINES_MAX]
+                if line.startswith(DONE):
+                    self._done.put(line.removeprefix(DONE).strip())
                 if line.startswith(READY) and not self.address:
                     self.address = line.split()[1]
                     self._told.set()

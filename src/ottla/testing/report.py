@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ottla.admin import GroupDescription, PartitionLag, describe_group, group_lag, list_groups
 from ottla.base import OttlaError, TopicPartition
 from ottla.client import EARLIEST, LATEST, BlockingClient, Isolation, Limits
-from ottla.testing.kafka import CLIENT_ID
+from ottla.testing.own_client import OwnClient
 
 if TYPE_CHECKING:
     from ottla.testing.kafka import Kafka
@@ -27,9 +27,9 @@ def report_text(kafka: Kafka, *, log_from: int = 0) -> str:
     """Return the section's text; `log_from` is how many lines the broker had logged when the test began. Raises nothing."""
     lines = [f"broker {kafka.bootstrap_servers}"]
     try:
-        with BlockingClient(kafka.bootstrap_servers, client_id=CLIENT_ID, limits=LIMITS) as client:
-            lines += _topics(client)
-            lines += _groups(client)
+        with OwnClient(kafka.bootstrap_servers, LIMITS) as own:
+            lines += _topics(own.calls)
+            lines += _groups(own.calls)
     except (OttlaError, OSError) as error:
         lines.append(f"it does not answer: {error}")
         lines += _logged("it has logged", kafka.log_lines()[-LOG_LINES_MAX:])
