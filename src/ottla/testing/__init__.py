@@ -12,6 +12,7 @@ from ottla.base import late_imports
 
 if TYPE_CHECKING:
     from ottla.testing.brokers import OwnBroker, running_broker
+    from ottla.testing.clock import KafkaClock, running_clock
     from ottla.testing.faults import Fault, KafkaFaults, running_faults
     from ottla.testing.kafka import Kafka, Place, Record
     from ottla.testing.processes import StartError
@@ -21,6 +22,7 @@ __all__ = [
     "Connect",
     "Fault",
     "Kafka",
+    "KafkaClock",
     "KafkaFaults",
     "OwnBroker",
     "Place",
@@ -30,6 +32,7 @@ __all__ = [
     "Sql",
     "StartError",
     "running_broker",
+    "running_clock",
     "running_faults",
 ]
 
@@ -37,6 +40,7 @@ _HOMES = {
     "Connect": "ottla.testing.services",
     "Fault": "ottla.testing.faults",
     "Kafka": "ottla.testing.kafka",
+    "KafkaClock": "ottla.testing.clock",
     "KafkaFaults": "ottla.testing.faults",
     "OwnBroker": "ottla.testing.brokers",
     "Place": "ottla.testing.kafka",
@@ -46,6 +50,7 @@ _HOMES = {
     "Sql": "ottla.testing.services",
     "StartError": "ottla.testing.processes",
     "running_broker": "ottla.testing.brokers",
+    "running_clock": "ottla.testing.clock",
     "running_faults": "ottla.testing.faults",
 }
 

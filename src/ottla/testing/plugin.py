@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from ottla.testing.clock import KafkaClock
     from ottla.testing.faults import KafkaFaults
     from ottla.testing.kafka import Kafka, Record
     from ottla.testing.services import Connect, SchemaRegistry, Sql
@@ -18,6 +19,7 @@ __all__ = [
     "connect",
     "connect_settings",
     "kafka",
+    "kafka_clock",
     "kafka_factory",
     "kafka_faults",
     "kafka_records",
@@ -118,6 +120,19 @@ def kafka_faults(kafka_settings: Mapping[str, object], pytestconfig: pytest.Conf
         folder = _folder(stack, pytestconfig)
         seconds = _start_seconds(pytestconfig)
         found = stack.enter_context(running_faults(kafka_settings, folder=folder, ready_seconds=seconds))
+        _reported(stack, pytestconfig, found.kafka)
+        yield found
+
+
+@pytest.fixture
+def kafka_clock(kafka_settings: Mapping[str, object], pytestconfig: pytest.Config) -> Iterator[KafkaClock]:
+    """A broker in this process under a clock that the test turns: `kafka_clock.advance(hours=1)`."""
+    from ottla.testing.clock import running_clock
+
+    with ExitStack() as stack:
+        folder = _folder(stack, pytestconfig)
+        seconds = _start_seconds(pytestconfig)
+        found = stack.enter_context(running_clock(kafka_settings, folder=folder, ready_seconds=seconds))
         _reported(stack, pytestconfig, found.kafka)
         yield found
 
