@@ -88,7 +88,7 @@ def test_members_of_other_clients_stay_too(clock: KafkaClock) -> None:
         session_timeout_ms=45_000,
         heartbeat_interval_ms=HEARTBEAT_MS,
     )
-    until(lambda: python.poll(timeout_ms=50) or python.assignment(), "an assignment")
+    until(lambda: python.poll(timeout_ms=50) or clock.kafka.members("others") == ["python"], "a member")
 
     async def story() -> None:
         consumer = AIOKafkaConsumer(

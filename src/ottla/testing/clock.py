@@ -114,8 +114,9 @@ class KafkaClock:
 
         What is due happens at most `step` seconds late in between (a 200th of the whole where nothing is said), and never
         after the turn's end. Time waits for the heartbeats of members whose clients live, and all of them have been heard
-        when it returns. Without `wait_for_members` it passes them by at once, and sessions that end meanwhile end. Raises ValueError for a turn backwards, and
-        TimeoutError where it takes longer than two minutes of real time.
+        when it returns. Without `wait_for_members` it passes them by at once, and sessions that end meanwhile end.
+
+        Raises ValueError for a turn backwards, and TimeoutError where it takes longer than two minutes of real time.
         """
         whole = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds).total_seconds()
         if whole < 0:
