@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 
 from ottla.base import ErrorCode
 from ottla.testing import KafkaFaults, running_faults
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +90,35 @@ def test_a_producer_and_a_consumer_follow_a_leader_that_has_moved(faults: KafkaF
     consumer.close()
     assert [each.value() for each in read if each is not None] == [b"before", b"after"]
     assert moved.met > by_producer
+
+
+def test_a_producer_that_waits_for_no_answer_loses_its_connection_and_its_record(faults: KafkaFaults) -> None:
+    topic = faults.kafka.create_topic()
+    fault = faults.fail_produce("NOT_ENOUGH_REPLICAS", topic=topic)
+    producer = producer_of(faults, acks=0)
+    assert outcome(producer, topic, "lost") is None and outcome(producer, topic, "sent") is None
+    assert [each.text for each in faults.kafka.records(topic, at_least=1)] == ["sent"]
+    assert fault.met == 1
+
+
+def test_a_consumer_with_fetch_sessions_meets_a_leader_that_has_moved(faults: KafkaFaults) -> None:
+    from kafka import KafkaConsumer  # type: ignore[import-untyped]
+    from kafka import TopicPartition as Place
+
+    topic = faults.kafka.create_topic()
+    faults.kafka.produce(topic, "before")
+    consumer = KafkaConsumer(
+        bootstrap_servers=faults.bootstrap_servers, client_id="sessions", consumer_timeout_ms=60_000
+    )
+    place = Place(topic, 0)
+    consumer.assign([place])
+    consumer.seek_to_beginning(place)
+    assert next(consumer).value == b"before"
+    moved = faults.move_leader(topic)
+    until(lambda: consumer.poll(timeout_ms=20) or moved.met, "the fault")
+    faults.kafka.produce(topic, "after")
+    assert next(consumer).value == b"after"
+    consumer.close()
 
 
 def test_any_api_fails_and_what_cannot_is_told(faults: KafkaFaults) -> None:

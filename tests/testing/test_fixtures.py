@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import tomllib
@@ -11,6 +12,7 @@ import pytest
 
 from ottla.testing.plugin import __name__ as plugin_name
 from tests.testing.project import PLUGIN, run_project
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -74,6 +76,11 @@ PROJECT = """
         assert found["message.max.bytes"].value == "2000000"
         with pytest.raises(TypeError, match="not int"):
             kafka.produce(kafka_topic, 7)
+        for asks in kafka.records, kafka.ends, kafka.produce:
+            with pytest.raises(Exception, match="there is no topic nobody"):
+                asks("nobody")
+        with pytest.raises(TimeoutError, match="nobody has 0 records after 0.1 s, not 1"):
+            kafka.records("nobody", at_least=1, seconds=0.1)
 """
 
 
@@ -195,3 +202,23 @@ def test_the_plugin_alone_needs_pytest() -> None:
     code = "import sys, ottla.testing; from ottla.testing import running_broker; print('pytest' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_broker_ends_where_the_tests_are_killed() -> None:
+    code = (
+        "from ottla.testing import running_broker\n"
+        "with running_broker() as kafka: print(kafka.bootstrap_servers, flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as tests:
+        assert tests.stdout is not None
+        host, _, port = tests.stdout.readline().strip().rpartition(":")
+        socket.create_connection((host, int(port)), 10).close()
+        tests.kill()
+    until(lambda: is_refused(host, int(port)), "the broker's end")
+
+
+def is_refused(host: str, port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((host, port)) != 0

@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.base import Offset, TopicPartition
+from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import EARLIEST, LATEST, BlockingClient, FetchPosition, Isolation, Limits, TopicScan, partition_of
 from ottla.testing.own_client import OwnClient
 
@@ -132,7 +132,10 @@ class Kafka:
 
     def partitions(self, topic: str) -> list[TopicPartition]:
         """Return a topic's partitions; raises KafkaError where there is no such topic."""
-        return sorted(self.client.metadata([topic]).partitions_of(topic), key=lambda each: each.partition)
+        found = self.client.metadata([topic]).partitions_of(topic)
+        if not found:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic}")
+        return sorted(found, key=lambda each: each.partition)
 
     # -- records
 
@@ -190,19 +193,33 @@ class Kafka:
 
         With `committed` that is what `read_committed` sees: to the first open transaction, without what was aborted. With
         `at_least` it waits until there are so many records, by long polls, and raises TimeoutError where they have not come
-        within `seconds`. Raises KafkaError where there is no such topic.
+        within `seconds`; the topic may come to be meanwhile. Raises KafkaError where there is no such topic.
         """
         deadline = time.monotonic() + seconds
         isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
         while True:
-            ends = self.client.list_offsets(dict.fromkeys(self.partitions(topic), LATEST), isolation=isolation)
-            found = self._drained({place: int(each.offset) for place, each in ends.items()}, isolation)
+            ends = self._ends(topic, isolation, is_waited_for=at_least > 0)
+            found = self._drained(ends, isolation)
             if len(found) >= at_least:
                 return found
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{topic} has {len(found)} records after {seconds:g} s, not {at_least}")
-            positions = [FetchPosition(place, Offset(int(each.offset)), 1) for place, each in ends.items()]
-            self.client.fetch(positions, max_wait_ms=LONG_POLL_MS, isolation=isolation)
+            if ends:
+                positions = [FetchPosition(place, Offset(end), 1) for place, end in ends.items()]
+                self.client.fetch(positions, max_wait_ms=LONG_POLL_MS, isolation=isolation)
+            else:
+                time.sleep(POLL_SECONDS)
+
+    def _ends(self, topic: str, isolation: Isolation, *, is_waited_for: bool) -> dict[TopicPartition, int]:
+        """Return where partitions end; nothing for a topic that is waited for and is not there yet."""
+        try:
+            places = self.partitions(topic)
+        except KafkaError as error:
+            if is_waited_for and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return {}
+            raise
+        found = self.client.list_offsets(dict.fromkeys(places, LATEST), isolation=isolation)
+        return {place: int(each.offset) for place, each in found.items()}
 
     def _drained(self, ends: Mapping[TopicPartition, int], isolation: Isolation) -> list[Record]:
         starts = self.client.list_offsets(dict.fromkeys(ends, EARLIEST))
@@ -244,7 +261,6 @@ class Kafka:
     def members(self, group: str) -> list[str]:
         """Return the client ids of a group's members, in order; nothing where there is no such group."""
         from ottla.admin import describe_group
-        from ottla.base import ErrorCode, KafkaError
 
         try:
             return sorted(each.client_id for each in describe_group(self.client, group).members)

@@ -60,11 +60,10 @@ class ChildProcess:
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
         self._reader = supervise_thread(self._read, name="read a test's process", serves=self.command)
-        self._told.wait(ready_seconds)
+        was_told = self._told.wait(ready_seconds)
         if not self.address:
-            runs = self.is_running
             self.kill()
-            why = f"is not ready after {ready_seconds:g} s" if runs else "has ended before it was ready"
+            why = "has ended before it was ready" if was_told else f"is not ready after {ready_seconds:g} s"
             raise StartError(f"`{self.command}` {why}; it printed:\n{self.newest(50)}")
 
     @property
