@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -86,8 +88,13 @@ PROJECT = """
 
 def test_a_foreign_project_tests_with_a_real_broker(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nottla_kafka_settings =\n    message.max.bytes=2000000\n")
-    result = run_project(pytester, PROJECT, "-q", "-n0")
+    result = run_project(pytester, PROJECT, "-q", "-n0", "--ottla-keep")
     result.assert_outcomes(passed=5)
+    kept = re.findall("^ottla: a broker's data is left in (.+)$", result.stdout.str(), re.MULTILINE)
+    assert len(kept) == 2
+    for each in kept:
+        assert (Path(each) / "data" / "meta.properties").exists()
+        shutil.rmtree(each)
 
 
 def test_a_wrong_setting_is_told_with_what_is_wrong(pytester: pytest.Pytester) -> None:
@@ -204,10 +211,10 @@ def test_the_plugin_alone_needs_pytest() -> None:
     assert done.stdout.strip() == "False"
 
 
-def test_a_broker_ends_where_the_tests_are_killed() -> None:
+def test_a_broker_ends_where_the_tests_are_killed(tmp_path: Path) -> None:
     code = (
-        "from ottla.testing import running_broker\n"
-        "with running_broker() as kafka: print(kafka.bootstrap_servers, flush=True); input()"
+        "from pathlib import Path; from ottla.testing import running_broker\n"
+        f"with running_broker(folder=Path({str(tmp_path)!r})) as kafka: print(kafka.bootstrap_servers, flush=True); input()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ottla.base import WireError
 from ottla.net import Network, ProtocolFactory, Server, TcpNetwork
 from ottla.wire import APIS, ApiKey, RequestHeader, decode, read_request_header
 
@@ -141,8 +142,12 @@ class Members:
                     connection.skip = whole - len(connection.held)
                     connection.held.clear()
                 return
-            self._frame(connection, bytes(connection.held[HEADER_BYTES:whole]))
+            frame = bytes(connection.held[HEADER_BYTES:whole])
             del connection.held[:whole]
+            try:
+                self._frame(connection, frame)
+            except WireError:  # the broker has seen it too, and ends the connection
+                return
         if connection.client_id in self._silenced:
             connection.transport.pause_reading()
 

@@ -37,6 +37,8 @@ KEEP = "--ottla-keep"
 TOPIC_MARKER = "kafka_topic"
 BROKERS = pytest.StashKey[dict["Kafka", int]]()
 """The brokers that run now, each with how many lines it had logged when the test began."""
+KEPT = pytest.StashKey[list[Path]]()
+"""Folders of brokers' data that stay."""
 SESSION = "kafka"
 """The fixture whose broker is several tests' own: it is reported of where a test has used it."""
 
@@ -46,12 +48,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini(SETTINGS, "settings of the tests' broker, a line key=value each", type="linelist", default=[])
     parser.addini(START_SECONDS, "how long a broker or a service may take to start, in seconds", default="60")
     group = parser.getgroup("ottla", "Kafka by Ottla")
-    group.addoption(KEEP, action="store_true", help="leave the brokers' data folders behind, and say where they are")
+    group.addoption(KEEP, action="store_true", help="leave the brokers' data behind, and say where")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker, and begin without brokers."""
     config.stash[BROKERS] = {}
+    config.stash[KEPT] = []
     config.addinivalue_line(
         "markers", f"{TOPIC_MARKER}(partitions=1, config={{}}): how the topic of the fixture `kafka_topic` is made"
     )
@@ -78,6 +81,12 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
                 from ottla.testing.report import report_text
 
                 report.sections.append((f"Kafka at {each.bootstrap_servers}", report_text(each, log_from=log_from)))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say where brokers' data was left."""
+    for each in config.stash[KEPT]:
+        terminalreporter.write_line(f"ottla: a broker's data is left in {each}")
 
 
 # -- the broker
@@ -152,7 +161,7 @@ def _folder(stack: ExitStack, config: pytest.Config) -> Path:
     keep = bool(config.getoption(KEEP))
     folder = stack.enter_context(broker_folder(None, keep=keep))
     if keep:
-        _say(config, f"ottla: a broker's data is left in {folder}")
+        config.stash[KEPT].append(folder)
     return folder
 
 
@@ -162,13 +171,6 @@ def _reported(stack: ExitStack, config: pytest.Config, broker: Kafka) -> Kafka:
     brokers[broker] = 0
     stack.callback(brokers.pop, broker)
     return broker
-
-
-def _say(config: pytest.Config, text: str) -> None:
-    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None:
-        reporter.ensure_newline()
-        reporter.write_line(text)
 
 
 def _start_seconds(config: pytest.Config) -> float:
