@@ -17,6 +17,8 @@ from tests import hangs, late_loop, minutes, peer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytest_plugins = ["pytester"]
+"""Runs of pytest in folders of their own, for `tests/testing`."""
 SPARK_SECONDS_MAX = 600
 """How long a test on Spark may take: the first one starts a JVM, and each may wait for Python workers on a busy machine."""
 SEED = "HYPOTHESIS_SEED"

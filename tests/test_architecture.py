@@ -57,6 +57,7 @@ MATRIX: dict[str, set[str]] = {
         *("schemas", "serdes"),  # columns and serdes by a registry
     },
     "sql_server": {*_SERVICES, "java", "wire", "security", "streams", "sql", "spark", "registry", "schemas", "serdes"},
+    "testing": {"base", "background", "wire", "client", "admin", "config", "log", "net", "broker"},
     "console": {*_SERVICES, "wire", "admin", "sql", "schemas", "serdes", "security"},  # who logs in, schemas in files
 }
 """Package -> the packages that it may import. `cli` may import any, but all except `admin` only inside functions."""
@@ -234,7 +235,9 @@ def test_every_package_has_a_description_and_a_public_api(package: str) -> None:
     assert "__all__" in names, f"{package}/__init__.py needs __all__"
 
 
-@pytest.mark.parametrize("package", ["ottla.client", "ottla.connect.tasks", "ottla.spark", "ottla.wire"])
+@pytest.mark.parametrize(
+    "package", ["ottla.client", "ottla.connect.tasks", "ottla.spark", "ottla.testing", "ottla.wire"]
+)
 def test_what_a_package_imports_late_is_what_type_checkers_see(package: str) -> None:
     module = import_module(package)
     for node in typing_only(tree_of(SOURCE.joinpath(*package.split(".")[1:], "__init__.py"))):
