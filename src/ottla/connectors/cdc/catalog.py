@@ -13,9 +13,7 @@ from ottla.connect import ConnectError, DataError
 from ottla.connectors.cdc.column_kinds import ColumnKind, ColumnType
 from ottla.connectors.cdc.replication import (
     LOOK_SECONDS,
-    ServerAwayError,
-    ServerSaysError,
-    is_away,
+    asking_error,
     is_ready,
     sqlstate_of,
 )
@@ -161,8 +159,7 @@ class Catalog:
 
     def _failure(self, words: str, code: str | None) -> ConnectError:
         """Return what has failed: the connection, which may come back, or what was asked."""
-        is_gone = self.is_lost or (code is not None and is_away(code))
-        return ServerAwayError(words) if is_gone else ServerSaysError(words, code)
+        return asking_error(words, code, is_lost=self.is_lost)
 
     def texts(self, query: str) -> list[list[bytes | None]]:
         """Return a query's rows as the server prints them; raises ConnectError in its words."""

@@ -156,6 +156,8 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
             if self._catalog.slot(self._settings["slot.name"]) is None:
                 return None
             prepared_slot(self._catalog, self._settings, position, self._stopping)
+        except ServerAwayError:
+            raise
         except ConnectError as error:
             log.warning("The tables are read anew: %s", error)
             drop_slot(self._catalog, self._settings["slot.name"])
