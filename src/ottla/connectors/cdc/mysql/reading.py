@@ -34,6 +34,7 @@ from ottla.connectors.cdc.mysql.history import HistoryStore, history_record
 from ottla.connectors.cdc.mysql.plain_bytes import TableMap
 from ottla.connectors.cdc.mysql.positions import Position, Start
 from ottla.connectors.cdc.mysql.prepared import Held, Prepared, Unsettled, xid_of
+from ottla.connectors.cdc.mysql.renames import renames_of
 from ottla.connectors.cdc.mysql.server import SYSTEM, Server, Where
 from ottla.connectors.cdc.mysql.shapes import by_names, fits, row_end, row_format, with_nulls
 from ottla.connectors.cdc.mysql.tables import SqlTable, Tables
@@ -610,6 +611,8 @@ class BinlogReading:
         for each in effect.changes:
             if each.is_new:
                 self.refused.dropped(each.id)
+        for name, new in renames_of(text, event.database, event.sql_mode):
+            self.refused.renamed(name, new)
         if not writes_rows(text, event.sql_mode):
             self._cascades.altered()
             self._unsent.altered(text, f"{self._file}:{event.begin}", event.sql_mode, known)
