@@ -107,6 +107,11 @@ class Table(Protocol):
         """Return the columns of its key."""
         ...
 
+    @property
+    def trouble(self) -> str | None:
+        """Return why nothing of it can be told, None where it can."""
+        ...
+
 
 def struct_schema(
     name: str | None, version: int | None, fields: Mapping[str, Schema], *, optional: bool = False

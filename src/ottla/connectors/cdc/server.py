@@ -165,8 +165,7 @@ def prepared_publication(catalog: Catalog, settings: Mapping[str, Any], selectio
 
 
 def _refuse_unpublished(catalog: Catalog, name: str, tables: Mapping[TableId, bool]) -> None:
-    rows = catalog.rows("select schemaname, tablename from pg_publication_tables where pubname = %s", name)
-    published = {TableId(*row) for row in rows}
+    published = catalog.published(name)
     # what is divided is told under one of two names
     outside = [str(each) for each, is_divided in tables.items() if each not in published and not is_divided]
     if outside:

@@ -130,6 +130,8 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
         tell_divided(catalog, self._selection)
         self._position = self._standing_at(position or Position(begin), begin)
         self._refused.restore(self._position.more)
+        for each in filter(self._selection.has_table, catalog.unnamed()):
+            self._refused.add(each, "its name has no form in UTF-8, and no statement can say it")
         self._notifications = Notifications(settings, self._events.partition)
         self._signalling = Signalling(
             settings, props, self._events, self._notifications, self._position.more, self._captured, self._where

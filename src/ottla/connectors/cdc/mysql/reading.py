@@ -611,13 +611,13 @@ class BinlogReading:
         for each in effect.changes:
             if each.is_new:
                 self.refused.dropped(each.id)
-        for name, new in renames_of(text, event.database, event.sql_mode):
-            self.refused.renamed(name, new)
         if not writes_rows(text, event.sql_mode):
             self._cascades.altered()
             self._unsent.altered(text, f"{self._file}:{event.begin}", event.sql_mode, known)
         elif self._transaction is None or not self._transaction.is_foreign:
             self._unsent.said(text, event.database, f"{self._file}:{event.begin}", event.sql_mode, known)
+        for name, new in renames_of(text, event.database, event.sql_mode):
+            self.refused.renamed(name, new)
         self.keep()
         if not effect.is_ddl or effect.database.lower() in SYSTEM:
             return
