@@ -175,3 +175,52 @@ def test_a_server_with_too_many_connections_is_tried_for_as_long_as_that_takes(
     run_sql(server, database, f"alter role crowd_{database} superuser connection limit 9; insert into t values (1)")
     until(lambda: any(each.topic.endswith(".t") for each in polled(task)), "the row", every=0)
     task.stop()
+
+
+def test_a_user_who_owns_nothing_captures_by_the_publication_that_the_owner_has_made(
+    server: PostgresServer, database: str
+) -> None:
+    user = f"guest_{database}"
+    run_sql(
+        server,
+        database,
+        "create table t (id int primary key); create table u (id int primary key); insert into t values (1)",
+    )
+    run_sql(
+        server,
+        database,
+        f"create user {user} with replication password 'x'; grant select on all tables in schema public to {user}",
+    )
+    settings = {
+        "topic.prefix": user,
+        "database.user": user,
+        "database.password": "x",
+        "table.include.list": r"public\.t",
+    }
+    settings |= {"publication.autocreate.mode": "filtered", "publication.name": "of_the_owner"}
+    with pytest.raises(ConnectError, match=r"permission denied.*Let the owner.*create publication"):
+        begun(server, database, None, **settings)
+    run_sql(server, database, "create publication of_the_owner for table u")
+    with pytest.raises(
+        ConnectError, match=r"must be owner.*Let the owner.*alter publication .* set table \"public\"\.\"t\""
+    ):
+        begun(server, database, None, **settings)
+    run_sql(server, database, "alter publication of_the_owner set table t")
+    task = begun(server, database, None, **settings)
+    assert len(read_until_quiet(task, None, 0.2)) == 1
+    task.stop()
+
+
+def test_settings_of_debeziums_that_do_nothing_here_are_named(
+    server: PostgresServer, database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = (
+        "converters",
+        "errors.max.retries",
+        "post.processors",
+        "snapshot.select.statement.overrides",
+        "topic.naming.strategy",
+    )
+    task = begun(server, database, None, **{"topic.prefix": f"no_{database}", **dict.fromkeys(given, "x")})
+    task.stop()
+    assert f"These settings have no effect here: {', '.join(given)}" in caplog.text
