@@ -229,6 +229,8 @@ def test_a_snapshot_in_columns_whose_worker_is_killed_anywhere_in_it_leaves_a_to
                 f"update t set v = {turn} where id % 97 = {turn}; insert into t values ({SNAPSHOT_ROWS + turn}, {turn}); "
                 f"delete from t where id between {SNAPSHOT_ROWS - 1000 * turn} and {SNAPSHOT_ROWS - 1}",
             )
+        before = pipeline.end()
+        until(lambda: pipeline.end() > before, "the last snapshot's moment", seconds=120)
         run_sql(pipeline.postgres, pipeline.database, "delete from t where id % 1000 = 7; insert into t values (-1, 0)")
         arrived(pipeline, 0)
         found, times = replayed(pipeline.broker.bootstrap)

@@ -12,7 +12,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ottla.connect import ConnectError
@@ -177,18 +177,39 @@ Name = tuple[str, str]
 
 
 @dataclass(slots=True)
-class Reach:
-    """The names that a statement comes by, of tables, columns and all else: each as one of a database."""
+class Names:
+    """What a statement or a body names."""
 
-    written: set[Name]
-    read: set[Name]
+    exact: set[Name] = field(default_factory=set)
+    loose: set[str] = field(default_factory=set)
+    """Words of what is made of texts: each may be a database, and each something in one of them."""
+
+    def __contains__(self, name: Name) -> bool:
+        return name in self.exact or self.loose.issuperset(name)
+
+    def __len__(self) -> int:
+        return len(self.exact) + len(self.loose)
+
+    def update(self, other: Names) -> None:
+        """Take in all of another's."""
+        self.exact |= other.exact
+        self.loose |= other.loose
+
+
+@dataclass(slots=True)
+class Reach:
+    """The names that a statement comes by, of tables, columns and all else."""
+
+    written: Names
+    read: Names
     is_known: bool = True
     """Whether all could be seen that it comes by."""
 
     @property
     def names(self) -> set[str]:
         """Return all of them, databases too."""
-        return {each for name in self.written | self.read for each in name}
+        exact = self.written.exact | self.read.exact
+        return self.written.loose | self.read.loose | {each for name in exact for each in name}
 
     def has(self, table: TableId) -> bool:
         """Whether the statement may have changed a table."""
@@ -227,7 +248,7 @@ def reached(text: str, database: str, objects: Objects, sql_mode: int = 0) -> Re
                 found.take(each, is_written=True)
         for each, schema in objects.cascades:
             if found.comes_by(each, is_read=False):
-                found.written.add((schema, each.text or ""))
+                found.written.exact.add((schema, each.text or ""))
     return found
 
 
@@ -235,30 +256,29 @@ def _words(text: str) -> set[str]:
     return {each.lower() for each in words_of(text)}
 
 
-def _names_in(text: str, database: str, sql_mode: int = 0) -> set[Name]:
+def _names_in(text: str, database: str, sql_mode: int = 0) -> Names:
     """Return all that may be names in a statement or a body: of the database that stands before one, else of `database`.
 
-    Where a statement is made of texts, or a name begins with a digit behind its point, each word may be of each database.
+    They are loose where a body makes statements of texts, or a name begins with a digit behind its point.
     """
-    words, found, before = Words(text, sql_mode), set[Name](), ""
+    words, found, before = Words(text, sql_mode), Names(), ""
     is_plain = True
     while not words.is_over:
         word = words.next()
         if word.kind in ("name", "word") or word.text[:1] == '"':
             name = (word.value or word.text).lower()
-            found.add((before or database, name))
+            found.exact.add((before or database, name))
             before = name if words.takes(".") else ""
             is_plain &= name not in _MADE_OF_TEXTS
         else:
             before = ""
             is_plain &= word.kind != "number" or word.text[:1] != "."
-    if is_plain:
-        return found
-    every = _words(text)
-    return found | {(schema, name) for schema in (*every, database) for name in every}
+    if not is_plain:
+        found.loose = {*_words(text), database}
+    return found
 
 
-def _named_by(text: str, database: str, sql_mode: int) -> tuple[set[Name], set[Name]]:
+def _named_by(text: str, database: str, sql_mode: int) -> tuple[Names, Names]:
     """What a statement names: what it may change, and what it reads."""
     words = Words(text, sql_mode)
     if words.takes("SET", "STATEMENT"):
@@ -278,7 +298,7 @@ def _named_by(text: str, database: str, sql_mode: int) -> tuple[set[Name], set[N
     except DdlError:
         pass  # what is not understood may change all that it names
     everything = _names_in(text, database, sql_mode)
-    return ({target}, everything) if target is not None else (everything, set())
+    return (Names({target}), everything) if target is not None else (everything, Names())
 
 
 def _full_name(words: Words, database: str) -> Name:
