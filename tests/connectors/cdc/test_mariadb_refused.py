@@ -168,8 +168,7 @@ def test_the_refusal_of_a_table_whose_definition_is_not_known_follows_it_to_its_
     store, settings = Store(), settings_of(database) | {"snapshot.mode": "no_data"}
     task = begun(server, tmp_path / "h", store, **settings)
     read(task, 1, store)
-    run_sql(server, f"create table r like mysql.model_{database}; insert into r values (1, 1)", database)
-    assert told_until(task, ("c", 1, 1), store) == [("c", 1, 1)]
+    run_sql(server, f"create table r like mysql.model_{database}", database)
     run_sql(server, "set session binlog_format = STATEMENT; insert into r values (2, 2)", database)
     until(lambda: (task.poll() and None) or task.source_state().warnings, "a refusal", every=0)
     run_sql(server, "insert into t values (8, 8)", database)  # behind which the server was asked
