@@ -205,10 +205,12 @@ def test_a_user_who_owns_nothing_captures_by_the_publication_that_the_owner_has_
         ConnectError, match=r"must be owner.*Let the owner.*alter publication .* set table \"public\"\.\"t\""
     ):
         begun(server, database, None, **settings)
-    run_sql(server, database, "alter publication of_the_owner set table t")
-    task = begun(server, database, None, **settings)
-    assert len(read_until_quiet(task, None, 0.2)) == 1
-    task.stop()
+    run_sql(server, database, "create table p (id int) partition by range (id); grant select on p to public")
+    for tables in ("t", "t, u", "t, p"):
+        run_sql(server, database, f"alter publication of_the_owner set table {tables}")
+        task = begun(server, database, None, **settings, **{"slot.name": f"guest_{len(tables)}_{tables[-1]}"})
+        assert len(read_until_quiet(task, None, 0.2)) == 1
+        task.stop()
 
 
 def test_settings_of_debeziums_that_do_nothing_here_are_named(

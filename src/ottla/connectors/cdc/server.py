@@ -162,32 +162,35 @@ def prepared_publication(catalog: Catalog, settings: Mapping[str, Any], selectio
         log.info("Made publication %s", name)
         return
     if mode == "filtered" and tables and catalog.published(name) != {*tables}:
-        _run_as_owner(catalog, f"alter publication {quoted(name)} set table {listed}")
-    if mode != "no_tables":
-        _refuse_unpublished(catalog, name, tables)
+        is_needed = bool(_unpublished(catalog, name, tables))
+        _run_as_owner(catalog, f"alter publication {quoted(name)} set table {listed}", is_needed=is_needed)
+    if mode != "no_tables" and (outside := _unpublished(catalog, name, tables)):
+        raise ConnectError(
+            f"Publication {name} lacks tables to be captured, whose changes would never come: {', '.join(outside)}. "
+            f"ALTER PUBLICATION {name} ADD TABLE …, or publication.autocreate.mode=filtered"
+        )
 
 
-def _run_as_owner(catalog: Catalog, statement: str) -> None:
+def _run_as_owner(catalog: Catalog, statement: str, *, is_needed: bool = True) -> None:
     """Run a statement about a publication; raises ConnectError that says who has to, where the user may not."""
     try:
         catalog.run(statement)
     except ServerSaysError as error:
         if error.code != DENIED:
             raise
-        raise ConnectError(
-            f"{error}. Let the owner of the tables and of the publication run it: {statement[:STATEMENT_MAX]}"
-        ) from error
-
-
-def _refuse_unpublished(catalog: Catalog, name: str, tables: Mapping[TableId, bool]) -> None:
-    published = catalog.published(name)
-    # what is divided is told under one of two names
-    outside = [str(each) for each, is_divided in tables.items() if each not in published and not is_divided]
-    if outside:
-        raise ConnectError(
-            f"Publication {name} lacks tables to be captured, whose changes would never come: {', '.join(outside)}. "
-            f"ALTER PUBLICATION {name} ADD TABLE …, or publication.autocreate.mode=filtered"
+        if is_needed:
+            raise ConnectError(
+                f"{error}. Let the owner of the tables and of the publication run it: {statement[:STATEMENT_MAX]}"
+            ) from error
+        log.info(
+            "The publication has more than the tables that are captured, and stays as its owner has made it: %s", error
         )
+
+
+def _unpublished(catalog: Catalog, name: str, tables: Mapping[TableId, bool]) -> list[str]:
+    """Return which tables a publication lacks; what is divided is told under one of two names."""
+    published = catalog.published(name)
+    return [str(each) for each, is_divided in tables.items() if each not in published and not is_divided]
 
 
 def prepared_slot(
