@@ -72,6 +72,9 @@ class Side(Protocol):
         """Remove what captures have left on the server, and the database."""
 
 
+BEFOREHAND = "what foreign keys change in it"
+
+
 class Named(logging.Handler):
     """Texts of the connector's warnings: who refuses a table says so there."""
 
@@ -80,8 +83,9 @@ class Named(logging.Handler):
         self.texts: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a text."""
-        self.texts.append(record.getMessage())
+        """Keep a text, but for what is only said beforehand: a table counts as named once foreign keys have changed it."""
+        if BEFOREHAND not in (text := record.getMessage()):
+            self.texts.append(text)
 
     def names(self, table: str) -> bool:
         """Whether a text names a table, with what it stands in."""

@@ -201,6 +201,74 @@ def test_a_snapshot_that_is_one_transaction_has_each_row_once_after_kills(tmp_pa
     assert Counter(key for key, _, _ in found) == Counter(range(SNAPSHOT_ROWS + 1)), "each row once"
 
 
+def test_a_snapshot_in_columns_whose_worker_is_killed_anywhere_in_it_leaves_a_topic_that_is_the_table(
+    tmp_path: Path,
+) -> None:
+    seed = random.randrange(1 << 32)
+    chance = random.Random(seed)
+    with running(tmp_path, "disabled") as pipeline:
+        made = f"insert into t select g, 0 from generate_series(0, {SNAPSHOT_ROWS - 1}) g"
+        run_sql(pipeline.postgres, pipeline.database, made)
+        config = {**source_of(pipeline.postgres, pipeline.database), "snapshot.fetch.size": "500"}
+        config = {name: value for name, value in config.items() if not name.startswith("transforms")}
+        call = Call("POST", "/connectors", body={"name": "capture", "config": config})
+        until(lambda: ask_once(pipeline.worker.port, call)["status"] in (201, 409), "the connector", past=(OSError,))
+        for turn in (1, 2):
+            before, told = pipeline.end(), chance.randrange(1, SNAPSHOT_ROWS // 3)
+            until(
+                lambda told=told + before: pipeline.end() >= told,  # type: ignore[misc]
+                f"{told} rows (seed {seed})",
+                seconds=120,
+                every=0,
+            )
+            pipeline.kill_worker()
+            assert pipeline.end() < before + SNAPSHOT_ROWS, f"killed within the snapshot (seed {seed})"
+            run_sql(  # rows that were told, that were not, and new ones
+                pipeline.postgres,
+                pipeline.database,
+                f"update t set v = {turn} where id % 97 = {turn}; insert into t values ({SNAPSHOT_ROWS + turn}, {turn}); "
+                f"delete from t where id between {SNAPSHOT_ROWS - 1000 * turn} and {SNAPSHOT_ROWS - 1}",
+            )
+        before = pipeline.end()
+        until(lambda: pipeline.end() > before, "the last snapshot's moment", seconds=120)
+        run_sql(pipeline.postgres, pipeline.database, "delete from t where id % 1000 = 7; insert into t values (-1, 0)")
+        arrived(pipeline, 0)
+        found, times = replayed(pipeline.broker.bootstrap)
+        with connected(pipeline.postgres, pipeline.database) as connection:
+            rows = dict(connection.execute("select id, v from t").fetchall())
+    assert found == rows, f"seed {seed}: {sorted(found.items() ^ rows.items())[:5]}"
+    assert len(times) < SNAPSHOT_ROWS // 50, "rows of a piece that is made in columns have one time of making"
+
+
+def replayed(bootstrap: str) -> tuple[dict[int, int], set[int]]:
+    """Return the topic's rows by key, and the times at which those of snapshots were made."""
+    from confluent_kafka import Consumer
+    from confluent_kafka import TopicPartition as Place
+
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "replayed"})
+    consumer.assign([Place(TOPIC.topic, 0, 0)])
+    with BlockingClient(bootstrap) as client:
+        end = client.list_offsets({TOPIC: LATEST})[TOPIC].offset
+    found: dict[int, int] = {}
+    times: set[int] = set()
+
+    def is_read() -> bool:
+        for each in consumer.consume(5000, 0.2):
+            key, value = json.loads(each.key() or b"")["id"], json.loads(each.value() or b"null")
+            if value is None or value["after"] is None:
+                found.pop(key, None)
+                continue
+            found[key] = value["after"]["v"]
+            if value["op"] == "r":
+                times.add(value["ts_ns"])
+        [place] = consumer.position([Place(TOPIC.topic, 0)])
+        return int(place.offset) >= end
+
+    until(is_read, "the topic's end")
+    consumer.close()
+    return found, times
+
+
 def check_order(changes: list[Told]) -> None:
     """Per key a row is made, then changed upwards, then deleted."""
     last: dict[int, tuple[int, int]] = {}

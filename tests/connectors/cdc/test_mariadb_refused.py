@@ -14,6 +14,7 @@ import pytest
 from ottla.connect import ConnectError
 from ottla.connectors.cdc.catalog import TableId
 from ottla.connectors.cdc.mysql import snapshot
+from ottla.connectors.cdc.mysql.renames import renames_of
 from ottla.connectors.cdc.refused import LISTED_LENGTH_MAX, REFUSED, Refused
 from tests.connectors.cdc.mariadb_replay import begun, connected, read, run_sql
 from tests.connectors.cdc.test_mariadb_statements import rows_of, settings_of, told_until
@@ -121,4 +122,101 @@ def test_a_worker_that_is_stopped_while_it_locks_all_writers_does_not_keep_them_
     assert written
     task = begun(server, tmp_path / "h2", Store(), **settings_of(database))
     assert rows_of(read(task, 1)) == [("r", 1, 1)]
+    task.stop()
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        ("RENAME TABLE a TO b, x.c NOWAIT TO `d``e`", [("s.a", "s.b"), ("x.c", "s.d`e")]),
+        ("set statement max_statement_time = 3 for rename tables if exists a wait 3 to z.a", [("s.a", "z.a")]),
+        (
+            "ALTER ONLINE TABLE IF EXISTS a.b NOWAIT add c set('rename to q', ', rename w'), RENAME = f",
+            [("a.b", "s.f")],
+        ),
+        ("alter table a rename column b to c, rename index d to e, rename as x.y", [("s.a", "x.y")]),
+        ("alter table a rename b", [("s.a", "s.b")]),
+        ("alter table a add rename_ int, comment ', rename to q'", []),
+        ("alter table a add (rename_ int, b int), modify `rename` int", []),
+        ("rename user a to b", []),
+        ("alter view a as select 1", []),
+    ],
+)
+def test_the_other_names_of_a_statement_are_known_whatever_else_it_says(
+    statement: str, found: list[tuple[str, str]]
+) -> None:
+    assert [(str(old), str(new)) for old, new in renames_of(statement, "s")] == found
+
+
+@pytest.mark.parametrize(
+    "rename",
+    [
+        "rename table r to q",
+        "alter table r add x int, rename to q",
+        "rename table t to u, r to q, u to t",
+        "alter table r rename column id to no, rename to q",
+    ],
+)
+def test_the_refusal_of_a_table_whose_definition_is_not_known_follows_it_to_its_other_name(
+    server: MariaDbServer, tmp_path: Path, rename: str
+) -> None:
+    database = server.new_database()
+    run_sql(
+        server,
+        f"create table mysql.model_{database} {MADE}; create database {database}; create table {database}.t {MADE}",
+    )
+    store, settings = Store(), settings_of(database) | {"snapshot.mode": "no_data"}
+    task = begun(server, tmp_path / "h", store, **settings)
+    read(task, 1, store)
+    run_sql(server, f"create table r like mysql.model_{database}", database)
+    run_sql(server, "set session binlog_format = STATEMENT; insert into r values (2, 2)", database)
+    until(lambda: (task.poll() and None) or task.source_state().warnings, "a refusal", every=0)
+    run_sql(server, "insert into t values (8, 8)", database)  # behind which the server was asked
+    assert told_until(task, ("c", 8, 8), store) == [("c", 8, 8)]
+    run_sql(server, f"{rename}; insert into q values (3, 3{', 3' if ' add ' in rename else ''})", database)
+    run_sql(server, f"create table r {MADE}; insert into r values (4, 4); insert into t values (9, 9)", database)
+    assert told_until(task, ("c", 9, 9), store) == [("c", 4, 4), ("c", 9, 9)]
+    assert [each.partition(" is refused")[0] for each in task.source_state().warnings] == [f"table {database}.q"]
+    task.stop()
+
+
+def test_a_statement_in_the_place_of_rows_refuses_the_table_of_the_database_that_it_names_and_not_its_namesake(
+    server: MariaDbServer, tmp_path: Path
+) -> None:
+    shop = server.new_database()
+    other = f"{shop}x"
+    for each in (shop, other):
+        run_sql(server, f"create database {each}; create table {each}.orders {MADE}; create table {each}.items {MADE}")
+    run_sql(server, f"create view {shop}.seen as select * from {other}.items")
+    settings = settings_of(f"{shop},{other}") | {"snapshot.mode": "no_data"}
+    store = Store()
+    task = begun(server, tmp_path / "h", store, **settings)
+    read(task, 1, store)
+    statements = f"use {shop}; set session binlog_format = STATEMENT; insert into {other}.orders values (1, 1)"
+    run_sql(server, f"{statements}; set session binlog_format = ROW; insert into orders values (2, 2)")
+    assert told_until(task, ("c", 2, 2), store) == [("c", 2, 2)]
+    run_sql(server, f"use {shop}; set session binlog_format = STATEMENT; update seen set v = 3")
+    run_sql(server, "insert into orders values (3, 3); insert into items values (4, 4)", shop)
+    assert told_until(task, ("c", 4, 4), store) == [("c", 3, 3), ("c", 4, 4)]
+    named = [each.partition(" is refused")[0] for each in task.source_state().warnings]
+    assert named == [f"table {other}.orders", f"table {other}.items"]
+    task.stop()
+
+
+def test_a_routine_that_makes_its_statements_of_texts_may_change_what_its_texts_name(
+    server: MariaDbServer, tmp_path: Path
+) -> None:
+    shop = server.new_database()
+    other = f"{shop}x"
+    for each in (shop, other):
+        run_sql(server, f"create database {each}; create table {each}.orders {MADE}; create table {each}.items {MADE}")
+    made = f"execute immediate concat('insert into {other}', '.', 'orders values (7, 7)')"
+    run_sql(server, f"create procedure made() {made}", shop)
+    store = Store()
+    task = begun(server, tmp_path / "h", store, **settings_of(f"{shop},{other}"), **{"snapshot.mode": "no_data"})
+    read(task, 1, store)
+    run_sql(server, "set session binlog_format = STATEMENT; call made()", shop)
+    run_sql(server, f"insert into {other}.items values (4, 4)", shop)
+    assert told_until(task, ("c", 4, 4), store) == [("c", 4, 4)]
+    assert any(each.startswith(f"table {other}.orders is refused") for each in task.source_state().warnings)
     task.stop()

@@ -221,3 +221,39 @@ def _stored(task: Any, store: Store) -> list[SourceRecord]:
     store.take(found)
     task.commit()
     return found
+
+
+@pytest.mark.parametrize("first", ["a b", "a_b"])
+def test_of_two_tables_with_one_topic_the_one_that_is_refused_leaves_the_other(
+    server: PostgresServer, database: str, first: str
+) -> None:
+    second = "a_b" if first == "a b" else "a b"
+    run_sql(
+        server,
+        database,
+        f'create table "{first}" (id int primary key, v numeric); create table "{second}" (id int primary key, v numeric)',
+    )
+    settings, store = {"topic.prefix": f"one_{database}", "snapshot.mode": "no_data"}, Store()
+    task = begun(server, database, store, **settings)
+    read_until_quiet(task, store, 0.2)
+    run_sql(
+        server,
+        database,
+        f'begin; insert into "{first}" values (1, 1), (2, \'NaN\'); insert into "{second}" values (1, 1), (2, 2); '
+        f'insert into "{first}" values (3, 3); delete from "{first}" where id = 3; delete from "{second}" where id = 1; '
+        f'insert into "{second}" select g, g from generate_series(10, 40) g; commit; insert into "{second}" values (50, 5)',
+    )
+    found = read_until_quiet(task, store, 0.3)
+    task.stop()
+    own = [each for each in found if each.topic == f"one_{database}.public.a_b"]
+    of_first = [each for each in own if each.value is not None and each.value["source"]["table"] == first]
+    assert [(each.value["op"], each.value["after"]["id"]) for each in of_first] == [("c", 1)]
+    of_second = [each for each in own if each not in of_first]
+    assert [each.key["id"] for each in of_second] == [1, 2, 1, 1, *range(10, 41), 50]
+    assert of_second[3].value is None, "the tombstone of the deletion"
+    assert [each.partition(" is refused")[0] for each in task.source_state().warnings] == [f"table public.{first}"]
+    task = begun(server, database, store, **settings)
+    run_sql(server, database, f'insert into "{first}" values (60, 1); insert into "{second}" values (61, 1)')
+    found = read_until_quiet(task, store, 0.3)
+    task.stop()
+    assert [each.key["id"] for each in found] == [61]

@@ -142,7 +142,9 @@ def test_what_initial_statements_set_changes_nothing_that_is_told(
 ) -> None:
     database = worldly.new_database()
     run_sql(worldly, database, TABLE)
-    words = "; ".join(f"set {name} = '{HOSTILE[name]}'" for name in PINNED if name != "client_encoding")
+    # a session that is idle between two of these statements would be ended before the capture can set anything
+    values = {**HOSTILE, "idle_session_timeout": "10s", "statement_timeout": "10s"}
+    words = "; ".join(f"set {name} = '{values[name]}'" for name in PINNED if name != "client_encoding")
     found = captured(worldly, database, f"words_{database}", **{"database.initial.statements": words})
     assert found == plain_rows
 

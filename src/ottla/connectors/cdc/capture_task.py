@@ -1,8 +1,8 @@
 """What the tasks of all databases have in common: a snapshot or the stream, signals between the two, a server that is away.
 
 A poll is one turn: rows of a snapshot where one is under way; else what has changed, behind what signals ask for. What fails
-because the server is away is tried again after `RETRY_SECONDS`; a snapshot of a signal that the server refuses is given up;
-all else ends the task.
+because the server is away is tried again after `RETRY_SECONDS`, and what the server lacks `LACKS_MAX` times; a snapshot of a
+signal that the server refuses is given up; all else ends the task.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla.connect import ConnectError, Measure, SourceColumns, SourceRecord, So
 from ottla.connectors.cdc.events import Events
 from ottla.connectors.cdc.metrics import CaptureMetrics
 from ottla.connectors.cdc.notifications import INITIAL, Notifications
-from ottla.connectors.cdc.replication import ServerAwayError, ServerRefusesError
+from ottla.connectors.cdc.replication import ServerAwayError, ServerLacksError, ServerRefusesError
 from ottla.connectors.cdc.scan import Scan, with_offset
 from ottla.connectors.cdc.signalling import Signalling
 
@@ -33,6 +33,8 @@ SILENT_SECONDS_MAX: Final = 60.0
 """After so long without an answer a server is said to be silent."""
 REFUSALS_MAX: Final = 24
 """How often a server that is there may refuse the connection, one try behind the other, before the task ends."""
+LACKS_MAX: Final = 5
+"""How often it is tried again what a server has no locks, memory or disk for, with nothing told meanwhile."""
 Stream = TypeVar("Stream")
 
 
@@ -59,7 +61,7 @@ class CaptureTask(SourceTask, ABC, Generic[Stream]):
         self._reading: Scan | None = None
         """The snapshot under way."""
         self._retry_at_s = 0.0
-        self._refusals = 0
+        self._refusals = self._lacks = 0
         self._away: str | None = None
         """Why the server could not be read last; None where it has been read for a while since."""
         self._opened_at_s = 0.0
@@ -156,10 +158,12 @@ class CaptureTask(SourceTask, ABC, Generic[Stream]):
         if not self._signalling.blocking:
             raise error
         self._reading = None
-        if isinstance(error, ServerAwayError) or self._is_cut:
+        is_tried = not isinstance(error, ServerLacksError) or self._lacks < LACKS_MAX
+        if (isinstance(error, ServerAwayError) and is_tried) or self._is_cut:
             self._lost(error)
             return
         log.error("The snapshot that a signal asked for is ended: %s", error)
+        self._lacks = 0
         self._give_up_snapshot()
         self._forget_blocking()
 
@@ -176,6 +180,8 @@ class CaptureTask(SourceTask, ABC, Generic[Stream]):
         if self._stream is None and not self._opened():
             return None
         found = self._changed(self._settings["max.batch.size"]) if self._looked_for_signals() else None
+        if found:
+            self._lacks = 0
         if self._stream is not None and (found or time.monotonic() > self._opened_at_s + WELL_SECONDS):
             self._away = None
         return found
@@ -210,6 +216,9 @@ class CaptureTask(SourceTask, ABC, Generic[Stream]):
 
     def _lost(self, error: ConnectError) -> None:
         """Hang up, and try again after a while, behind what was told. Raises ConnectError where it refuses for long."""
+        self._lacks += isinstance(error, ServerLacksError)
+        if self._lacks > LACKS_MAX:
+            raise ConnectError(f"{error} (tried {self._lacks} times)") from error
         self._refusals += isinstance(error, ServerRefusesError)
         if self._refusals > REFUSALS_MAX:
             raise ConnectError(f"{error} ({self._refusals} times, and the server is there)") from error

@@ -13,9 +13,8 @@ from ottla.connect import ConnectError, DataError
 from ottla.connectors.cdc.column_kinds import ColumnKind, ColumnType
 from ottla.connectors.cdc.replication import (
     LOOK_SECONDS,
-    ServerAwayError,
     ServerSaysError,
-    is_away,
+    asking_error,
     is_ready,
     sqlstate_of,
 )
@@ -31,24 +30,37 @@ FETCHED_MAX: Final = 64
 """Rows that are fetched at once by who has to look how large they are."""
 STATEMENT_MAX: Final = 500
 """So much of a statement stands in an error: one that locks thousands of tables would fill the status topic."""
+_AS_SENT: Final = ("SQL_ASCII", "UTF8")
+"""Encodings of databases whose texts the server never converts; with SQL_ASCII they may be of any."""
+_CONVERT: Final = "select pg_catalog.convert(%s::bytea, %s::name, 'UTF8')"
 LAST_WORDS_MAX: Final = 8
 """How often is read what a server has said unasked, before it is asked all the same."""
-_TABLES: Final = """
-select c.oid, n.nspname, c.relname, c.relkind = 'p' or c.relispartition
+
+
+def _bytes_of(text: str) -> str:
+    """Return the query of a text as the database has it: it may have no form in UTF-8, and then the server sends nothing."""
+    return f"pg_catalog.convert_to({text}::text, pg_catalog.getdatabaseencoding())"
+
+
+_TABLES: Final = f"""
+select c.oid, {_bytes_of("n.nspname")}, {_bytes_of("c.relname")}, c.relkind = 'p' or c.relispartition
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where c.relkind in ('r', 'p') and n.nspname not in ('pg_catalog', 'information_schema') and n.nspname !~ '^pg_toast'
   and c.relpersistence = 'p'"""
-_PARTS: Final = """
-select wn.nspname, w.relname, pn.nspname, p.relname from pg_inherits i
+_PARTS: Final = f"""
+select {_bytes_of("wn.nspname")}, {_bytes_of("w.relname")}, {_bytes_of("pn.nspname")}, {_bytes_of("p.relname")}
+from pg_inherits i
 join pg_class w on w.oid = i.inhparent join pg_namespace wn on wn.oid = w.relnamespace
 join pg_class p on p.oid = i.inhrelid join pg_namespace pn on pn.oid = p.relnamespace
 where p.relispartition and p.relkind in ('r', 'p') order by 1, 2, 3, 4"""
-_COLUMNS: Final = """
-select a.attname, a.atttypid, a.atttypmod, a.attnotnull, pg_get_expr(d.adbin, d.adrelid)
+_PUBLISHED: Final = f"""
+select {_bytes_of("schemaname")}, {_bytes_of("tablename")} from pg_publication_tables where pubname = %s"""
+_COLUMNS: Final = f"""
+select {_bytes_of("a.attname")}, a.atttypid, a.atttypmod, a.attnotnull, {_bytes_of("pg_get_expr(d.adbin, d.adrelid)")}
 from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
 where a.attrelid = %s and a.attnum > 0 and not a.attisdropped order by a.attnum"""
-_KEY: Final = """
-select a.attname from pg_index i cross join lateral unnest(i.indkey) with ordinality as k(attnum, place)
+_KEY: Final = f"""
+select {_bytes_of("a.attname")} from pg_index i cross join lateral unnest(i.indkey) with ordinality as k(attnum, place)
 join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.attnum
 where i.indexrelid = (
   select x.indexrelid from pg_index x where x.indrelid = %s and (x.indisprimary or (
@@ -56,9 +68,10 @@ where i.indexrelid = (
       select 1 from pg_attribute b where b.attrelid = x.indrelid and b.attnum = any(x.indkey) and not b.attnotnull)))
   order by x.indisprimary desc, x.indexrelid limit 1)
 order by k.place"""
-_TYPE: Final = """
-select t.typname, t.typtype::text, t.typelem, t.typbasetype, t.typtypmod, t.typcategory::text, t.typdelim::text,
-       array(select e.enumlabel::text from pg_enum e where e.enumtypid = t.oid order by e.enumsortorder)
+_TYPE: Final = f"""
+select {_bytes_of("t.typname")}, t.typtype::text, t.typelem, t.typbasetype, t.typtypmod, t.typcategory::text,
+       t.typdelim::text,
+       array(select {_bytes_of("e.enumlabel")} from pg_enum e where e.enumtypid = t.oid order by e.enumsortorder)
 from pg_type t where t.oid = %s"""
 
 
@@ -93,6 +106,8 @@ class CatalogTable:
     id: TableId
     columns: tuple[CatalogColumn, ...]
     key: tuple[str, ...]
+    trouble: str | None = None
+    """Why nothing of it can be told: a name that has no form in UTF-8, in which no statement can say it."""
 
 
 class Catalog:
@@ -101,36 +116,88 @@ class Catalog:
     def __init__(self, connection: Connection[Any]) -> None:
         self._connection = connection
         self._types: dict[tuple[int, int], ColumnType] = {}
+        self._names: dict[bytes, tuple[str, bool]] = {}
+        """Texts of the database that were converted, and whether each is what it was."""
+        self._encoding = ""
         self.money_shift = 0
         """By how many digits money is larger than it is printed."""
 
     def table(self, oid: int) -> CatalogTable | None:
         """Return a table by its number, None where it is gone."""
         found = self.rows(f"{_TABLES} and c.oid = %s", oid)
-        return self._table(oid, TableId(*found[0][1:3])) if found else None
+        return self._table(oid, self._id(*found[0][1:3])) if found else None
 
     def tables(self, wanted: Callable[[TableId], bool]) -> list[CatalogTable]:
         """Return the wanted ones of users' tables, by name."""
-        return [self._table(oid, name) for oid, name, _ in self._listed() if wanted(name)]
+        return [self._table(oid, name) for oid, name, _, is_told in self._listed() if is_told and wanted(name)]
 
     def names(self) -> dict[TableId, bool]:
         """Return all tables of users by name, and whether each is divided or a part of one that is."""
-        return {name: is_divided for _, name, is_divided in self._listed()}
+        return {name: is_divided for _, name, is_divided, is_told in self._listed() if is_told}
+
+    def unnamed(self) -> list[TableId]:
+        """Return tables whose names have no form in UTF-8, with what is no character as `\\xe9`."""
+        return [name for _, name, _, is_told in self._listed() if not is_told]
+
+    def published(self, publication: str) -> set[TableId]:
+        """Return the tables of a publication."""
+        return {self._id(*row) for row in self.rows(_PUBLISHED, publication)}
 
     def parts(self) -> list[tuple[TableId, TableId]]:
         """Return each divided table with each table that is a part of it."""
-        return [(TableId(*row[:2]), TableId(*row[2:])) for row in self.rows(_PARTS)]
+        return [(self._id(*row[:2]), self._id(*row[2:])) for row in self.rows(_PARTS)]
 
-    def _listed(self) -> list[tuple[int, TableId, bool]]:
-        rows = self.rows(f"{_TABLES} order by n.nspname, c.relname")
-        return [(oid, TableId(schema, table), is_divided) for oid, schema, table, is_divided in rows]
+    def named(self, raw: bytes) -> tuple[str, bool]:
+        """Return a text of the database for people, and whether it is what it was: it may have no form in UTF-8."""
+        if raw.isascii():
+            return raw.decode(), True
+        if raw not in self._names:
+            try:
+                self._names[raw] = self.converted(raw).decode(), True
+            except DataError:
+                self._names[raw] = raw.decode(errors="backslashreplace"), False
+        return self._names[raw]
+
+    def converted(self, raw: bytes) -> bytes:
+        """Return a text of the database in UTF-8; raises DataError for one that has no such form."""
+        if raw.isascii():
+            return raw
+        if not self._encoding:
+            [[self._encoding]] = self.rows("select pg_catalog.getdatabaseencoding()::text")
+        if self._encoding in _AS_SENT:
+            try:
+                raw.decode()
+            except UnicodeDecodeError as error:
+                raise DataError(f"A text of a database in {self._encoding} is not UTF-8: {error}") from None
+            return raw
+        try:
+            with self._connection.transaction():  # what is refused must not end the transaction of a snapshot
+                [[found]] = self.rows(_CONVERT, raw, self._encoding)
+        except ServerSaysError as error:
+            raise DataError(f"A text cannot be converted to UTF-8: {error}") from error
+        return bytes(found)
+
+    def _id(self, schema: bytes, table: bytes) -> TableId:
+        return TableId(self.named(schema)[0], self.named(table)[0])
+
+    def _listed(self) -> list[tuple[int, TableId, bool, bool]]:
+        """Return each table's number and name, whether it is divided, and whether the name is what it was."""
+        return [
+            (oid, self._id(schema, table), is_divided, self.named(schema)[1] and self.named(table)[1])
+            for oid, schema, table, is_divided in self.rows(f"{_TABLES} order by n.nspname, c.relname")
+        ]
 
     def _table(self, oid: int, name: TableId) -> CatalogTable:
-        columns = tuple(
-            CatalogColumn(column, self.type(type_oid, modifier), required, default)
-            for column, type_oid, modifier, required, default in self.rows(_COLUMNS, oid)
-        )
-        return CatalogTable(name, columns, tuple(row[0] for row in self.rows(_KEY, oid)))
+        columns, untold = list[CatalogColumn](), list[str]()
+        for raw, type_oid, modifier, required, default in self.rows(_COLUMNS, oid):
+            column, is_told = self.named(raw)
+            expression, is_said = (None, True) if default is None else self.named(default)
+            columns.append(
+                CatalogColumn(column, self.type(type_oid, modifier), required, expression if is_said else None)
+            )
+            untold += [] if is_told else [column]
+        trouble = f"the name of column {', '.join(untold)} has no form in UTF-8" if untold else None
+        return CatalogTable(name, tuple(columns), tuple(self.named(row[0])[0] for row in self.rows(_KEY, oid)), trouble)
 
     def type(self, oid: int, modifier: int) -> ColumnType:
         """Return a type by its number; a domain's is that of what it stands on."""
@@ -143,12 +210,15 @@ class Catalog:
         rows = self.rows(_TYPE, oid)
         if not rows:
             return ColumnType(oid, "unknown", modifier)
-        name, kind, element, base, base_modifier, category, delimiter, labels = rows[0]
+        raw, kind, element, base, base_modifier, category, delimiter, labels = rows[0]
+        name = self.named(raw)[0]
         if kind == "d":
             return replace(self.type(base, base_modifier), domain=name)
         is_array = category == "A" and element
         of_element = self.type(element, modifier) if is_array else None
-        return ColumnType(oid, name, modifier, tuple(labels), of_element, delimiter=delimiter)
+        return ColumnType(
+            oid, name, modifier, tuple(self.named(each)[0] for each in labels), of_element, delimiter=delimiter
+        )
 
     def rows(self, query: str, *parameters: Any) -> list[Sequence[Any]]:
         """Return a query's rows; raises ConnectError in the server's words."""
@@ -161,8 +231,7 @@ class Catalog:
 
     def _failure(self, words: str, code: str | None) -> ConnectError:
         """Return what has failed: the connection, which may come back, or what was asked."""
-        is_gone = self.is_lost or (code is not None and is_away(code))
-        return ServerAwayError(words) if is_gone else ServerSaysError(words, code)
+        return asking_error(words, code, is_lost=self.is_lost)
 
     def texts(self, query: str) -> list[list[bytes | None]]:
         """Return a query's rows as the server prints them; raises ConnectError in its words."""
@@ -249,12 +318,15 @@ class Catalog:
     def slot(self, name: str) -> Mapping[str, Any] | None:
         """Return what is known of a slot, None where there is none."""
         rows = self.rows(
-            "select plugin, slot_type, database, active, confirmed_flush_lsn::text, wal_status, active_pid "
+            f"select plugin, slot_type, {_bytes_of('database')}, active, confirmed_flush_lsn::text, wal_status, active_pid "
             "from pg_replication_slots where slot_name = %s",
             name,
         )
         names = ("plugin", "slot_type", "database", "active", "confirmed", "wal_status", "active_pid")
-        return dict(zip(names, rows[0], strict=True)) if rows else None
+        if not rows:
+            return None
+        found = dict(zip(names, rows[0], strict=True))
+        return {**found, "database": None if found["database"] is None else self.named(found["database"])[0]}
 
     @property
     def is_lost(self) -> bool:

@@ -43,6 +43,7 @@ __all__ = [
     "made",
     "sent_with",
     "struct_schema",
+    "table_told",
 ]
 
 log = logging.getLogger(__name__)
@@ -104,6 +105,11 @@ class Table(Protocol):
     @property
     def key(self) -> Sequence[str]:
         """Return the columns of its key."""
+        ...
+
+    @property
+    def trouble(self) -> str | None:
+        """Return why nothing of it can be told, None where it can."""
         ...
 
 
@@ -264,6 +270,16 @@ class Events:
             source_partition=self.partition,
             source_offset=None,
         )
+
+
+def table_told(record: SourceRecord) -> TableId | None:
+    """Return the table that a change is of, by what its value says; None of what is no change of a table's."""
+    value = record.value
+    if not isinstance(value, Struct) or "source" not in (each.name for each in value.schema.struct_fields):
+        return None
+    source = value.get("source")
+    names = [each.name for each in source.schema.struct_fields]
+    return TableId(source.get("schema"), source.get("table")) if "schema" in names else None
 
 
 class TableEvents:

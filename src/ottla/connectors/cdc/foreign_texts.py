@@ -8,18 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
 
-from ottla.connect import DataError
 from ottla.connectors.cdc.catalog import Catalog
 from ottla.connectors.cdc.pgoutput import Change, RelationColumn, RelationMessage, Row
-from ottla.connectors.cdc.replication import ServerSaysError
 
 __all__ = ["ForeignTexts", "readable"]
-
-_AS_SENT: Final = ("SQL_ASCII", "UTF8")
-"""Encodings of databases whose texts the server never converts; with SQL_ASCII they may be of any."""
-_CONVERT: Final = "select pg_catalog.convert(%s::bytea, %s::name, 'UTF8')"
 
 
 class ForeignTexts:
@@ -28,24 +21,10 @@ class ForeignTexts:
     def __init__(self, catalog: Callable[[], Catalog]) -> None:
         """`catalog` gives the connection to ask, which may be another one each time."""
         self._catalog = catalog
-        [[encoding]] = catalog().rows("select pg_catalog.getdatabaseencoding()")
-        self._encoding = str(encoding)
 
     def converted(self, raw: bytes) -> bytes:
         """Return a text in UTF-8; raises DataError for one that has no such form."""
-        if raw.isascii():
-            return raw
-        if self._encoding in _AS_SENT:
-            try:
-                raw.decode()
-            except UnicodeDecodeError as error:
-                raise DataError(f"A text of a database in {self._encoding} is not UTF-8: {error}") from None
-            return raw
-        try:
-            [[found]] = self._catalog().rows(_CONVERT, raw, self._encoding)
-        except ServerSaysError as error:
-            raise DataError(f"A text cannot be converted to UTF-8: {error}") from error
-        return bytes(found)
+        return raw if raw.isascii() else self._catalog().converted(raw)
 
     def row(self, row: Row | None) -> Row | None:
         """Return a row in UTF-8; raises DataError."""

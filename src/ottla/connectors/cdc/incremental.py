@@ -302,6 +302,8 @@ class IncrementalSnapshot:
         if table is None:
             log.warning("Table %s is gone, and is not read", request.table)
             return "UNKNOWN_SCHEMA"
+        if self.refused is not None and table.trouble is not None:
+            self.refused.add(table.id, table.trouble)
         if self.refused is not None and table.id in self.refused:
             log.error("Table %s is refused, and is not read", request.table)
             return "SKIPPED"

@@ -43,6 +43,8 @@ class PostgresChunks:
     def _asked(self, ask: Callable[[], T]) -> T:
         try:
             return ask()
+        except ServerAwayError:
+            raise
         except ConnectError as error:
             if self._catalog.is_lost:
                 raise ServerAwayError(str(error)) from error

@@ -22,12 +22,13 @@ __all__ = [
     "Keepalive",
     "ReplicationStream",
     "ServerAwayError",
+    "ServerLacksError",
     "ServerRefusesError",
     "ServerSaysError",
     "UnconvertibleError",
+    "asking_error",
     "connecting_error",
     "conninfo_of",
-    "is_away",
     "is_of_the_table",
     "is_ready",
     "literal",
@@ -42,8 +43,20 @@ _XLOG_DATA: Final = ord("w")
 _DATA, _ALIVE, _STATUS = Struct(">QQq"), Struct(">QqB"), Struct(">cQQQqB")
 LOOK_SECONDS: Final = 0.2
 """Between two looks whether to stop, while nothing comes."""
-_AWAY: Final = ("08", "53", "57P")
-"""What the codes begin with of errors that pass: connections, resources, an administrator's restart."""
+_AWAY: Final = ("08", "40", "53300", "57P", "57014")
+"""What the codes begin with of errors that pass by themselves: connections, others' transactions, too many clients, an
+administrator's restart, and a statement that was cancelled."""
+_CROWDED: Final = ("too many clients", "too many connections", "connection slots are reserved")
+"""What a server says that has too many connections, in English: libpq gives no code of a connection that was refused."""
+_LACKS: Final = "53"
+_MAKE_ROOM: Final = {
+    "53100": "The server's disk is full: make room on it",
+    "53200": "Each table that is read at once needs a lock, and so does each part of one: set max_locks_per_transaction "
+    "higher (the server has to be restarted), or read fewer tables at once. If memory is short, give the server more",
+    "53400": "A limit in the server's configuration is reached: set it higher, or remove what counts against it, as slots "
+    "that nobody reads (max_replication_slots)",
+}
+"""What an operator has to do where the server lacks something, by SQLSTATE."""
 _IN_USE: Final = "55006"
 _UNCONVERTIBLE: Final = ("22P05", "22021")
 """A character that the client's encoding has not, and bytes that are none of it."""
@@ -95,11 +108,19 @@ def is_ready(number: int, events: int, wait_s: float) -> bool:
 
 
 class ServerAwayError(ConnectError):
-    """The server has gone away, and may come back."""
+    """The server has gone away, and may come back; `code` is its SQLSTATE, None where it gave none."""
+
+    def __init__(self, words: str, code: str | None = None) -> None:
+        super().__init__(words)
+        self.code = code
 
 
 class ServerRefusesError(ServerAwayError):
     """The server is there, and does not take the connection: who is tried again for ever would never be heard of."""
+
+
+class ServerLacksError(ServerAwayError):
+    """The server is there, and lacks what was asked of it: locks, memory, disk. Somebody has to see to that."""
 
 
 class ServerSaysError(ConnectError):
@@ -119,9 +140,13 @@ def is_of_the_table(error: ServerSaysError) -> bool:
     return error.code is not None and error.code.startswith(_OF_THE_TABLE)
 
 
-def is_away(code: str | None) -> bool:
-    """Whether an error with this code (SQLSTATE) passes by itself, or none came because the connection is broken."""
-    return code is None or code.startswith(_AWAY)
+def asking_error(words: str, code: str | None, *, is_lost: bool) -> ServerAwayError | ServerSaysError:
+    """Return the error of what was asked, by its SQLSTATE; `is_lost` where the connection is gone."""
+    if is_lost or (code is not None and code.startswith(_AWAY)):
+        return ServerAwayError(words, code)
+    if code is not None and code.startswith(_LACKS):
+        return ServerLacksError(f"{words.rstrip('.')}. {_MAKE_ROOM.get(code, 'See what the server lacks')}", code)
+    return ServerSaysError(words, code)
 
 
 def sqlstate_of(result: PGresult) -> str | None:
@@ -134,8 +159,11 @@ def sqlstate_of(result: PGresult) -> str | None:
 
 def stream_error(words: str, code: str | None) -> ConnectError:
     """Return the error of a stream that has ended: one that passes, or one that somebody has to do something about."""
-    if is_away(code) or code == _IN_USE:  # of a reader who has hung up, which the server notices a little later
-        return ServerAwayError(words)
+    if code == _IN_USE:  # of a reader who has hung up, which the server notices a little later
+        return ServerAwayError(words, code)
+    found = asking_error(words, code, is_lost=code is None)
+    if isinstance(found, ServerAwayError):
+        return found
     if code in _UNCONVERTIBLE:
         return UnconvertibleError(f"{words} ({code})")
     return ConnectError(f"{words} ({code}){_WHAT_TO_DO.get(code or '', '')}")
@@ -145,7 +173,7 @@ def connecting_error(words: str, conninfo: bytes) -> ServerAwayError:
     """Return the error of a connection that cannot be opened: is a server there at all, that takes others?"""
     from psycopg import pq
 
-    is_there = pq.PGconn.ping(conninfo) == pq.Ping.OK
+    is_there = pq.PGconn.ping(conninfo) == pq.Ping.OK and not any(each in words for each in _CROWDED)
     return (ServerRefusesError if is_there else ServerAwayError)(words)
 
 

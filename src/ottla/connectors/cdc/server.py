@@ -11,10 +11,11 @@ from typing import Any
 from ottla.base import bring_extra
 from ottla.config import Password
 from ottla.connect import ConnectError
-from ottla.connectors.cdc.catalog import Catalog, TableId
+from ottla.connectors.cdc.catalog import STATEMENT_MAX, Catalog, TableId
 from ottla.connectors.cdc.positions import Origin, Position
 from ottla.connectors.cdc.replication import (
     ReplicationStream,
+    ServerSaysError,
     connecting_error,
     conninfo_of,
     literal,
@@ -32,6 +33,8 @@ _ANEW = (
     "Reset the connector's offsets to read the tables anew, or set snapshot.mode=when_needed; rows that the server has no "
     "more stay in the topics until somebody removes them"
 )
+DENIED = "42501"
+"""The SQLSTATE of what the user may not do."""
 MONEY_DIGITS = 2
 """Behind the point in the pinned lc_monetary, C."""
 _MONEY_LOCALE = """
@@ -155,25 +158,39 @@ def prepared_publication(catalog: Catalog, settings: Mapping[str, Any], selectio
         if mode == "filtered" and not tables:
             raise ConnectError("No table matches table.include.list and its kin, so there is nothing to publish")
         what = {"all_tables": " for all tables", "filtered": f" for table {listed}", "no_tables": ""}[mode]
-        catalog.run(f"create publication {quoted(name)}{what}{options}")
+        _run_as_owner(catalog, f"create publication {quoted(name)}{what}{options}")
         log.info("Made publication %s", name)
         return
-    if mode == "filtered" and tables:
-        catalog.run(f"alter publication {quoted(name)} set table {listed}")
-    if mode != "no_tables":
-        _refuse_unpublished(catalog, name, tables)
-
-
-def _refuse_unpublished(catalog: Catalog, name: str, tables: Mapping[TableId, bool]) -> None:
-    rows = catalog.rows("select schemaname, tablename from pg_publication_tables where pubname = %s", name)
-    published = {TableId(*row) for row in rows}
-    # what is divided is told under one of two names
-    outside = [str(each) for each, is_divided in tables.items() if each not in published and not is_divided]
-    if outside:
+    if mode == "filtered" and tables and catalog.published(name) != {*tables}:
+        is_needed = bool(_unpublished(catalog, name, tables))
+        _run_as_owner(catalog, f"alter publication {quoted(name)} set table {listed}", is_needed=is_needed)
+    if mode != "no_tables" and (outside := _unpublished(catalog, name, tables)):
         raise ConnectError(
             f"Publication {name} lacks tables to be captured, whose changes would never come: {', '.join(outside)}. "
             f"ALTER PUBLICATION {name} ADD TABLE …, or publication.autocreate.mode=filtered"
         )
+
+
+def _run_as_owner(catalog: Catalog, statement: str, *, is_needed: bool = True) -> None:
+    """Run a statement about a publication; raises ConnectError that says who has to, where the user may not."""
+    try:
+        catalog.run(statement)
+    except ServerSaysError as error:
+        if error.code != DENIED:
+            raise
+        if is_needed:
+            raise ConnectError(
+                f"{error}. Let the owner of the tables and of the publication run it: {statement[:STATEMENT_MAX]}"
+            ) from error
+        log.info(
+            "The publication has more than the tables that are captured, and stays as its owner has made it: %s", error
+        )
+
+
+def _unpublished(catalog: Catalog, name: str, tables: Mapping[TableId, bool]) -> list[str]:
+    """Return which tables a publication lacks; what is divided is told under one of two names."""
+    published = catalog.published(name)
+    return [str(each) for each, is_divided in tables.items() if each not in published and not is_divided]
 
 
 def prepared_slot(

@@ -50,13 +50,14 @@ def as_options(settings: Mapping[str, str]) -> str:
 def pinning() -> str:
     """Return the query that sets all of them once more, behind what statements of the user's have set.
 
-    The catalogue's own names come first in the search path, so that no table of a user's stands before one of them.
+    The catalogue's own names come first in the search path, so that no table of a user's stands before one of them. What
+    was set is not sent back: it may have no form in UTF-8.
     """
     every = {**PINNED, **PINNED_WHERE_THERE}
     listed = ", ".join(f"('{name}', '{value}')" for name, value in every.items())
     return (
-        "select pg_catalog.set_config(v.name, v.value, false) "
+        "select pg_catalog.length(pg_catalog.set_config(v.name, v.value, false)) "
         f"from (values {listed}) v(name, value) join pg_catalog.pg_settings s on pg_catalog.lower(s.name) = v.name "
-        "union all select pg_catalog.set_config('search_path', pg_catalog.concat_ws(', ', 'pg_catalog', "
-        "nullif(pg_catalog.current_setting('search_path'), '')), false)"
+        "union all select pg_catalog.length(pg_catalog.set_config('search_path', pg_catalog.concat_ws(', ', 'pg_catalog', "
+        "nullif(pg_catalog.current_setting('search_path'), '')), false))"
     )

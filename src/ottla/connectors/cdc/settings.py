@@ -296,7 +296,18 @@ _WITHOUT_EFFECT = (
         "snapshot.",
     ),
     *("slot.", "lsn.flush.", "replica.identity.", "offset.mismatch.", "errors.max.retries", "retriable.restart."),
-    *("event.processing.", "max.queue.", "skip.messages.", "database.query.", "database.sslpassword"),
+    *("event.processing.", "max.queue.", "skip.messages.", "database.query.", "database.sslpassword", "database.ssl."),
+    *(
+        "converters",
+        "post.processors",
+        "topic.",
+        "transaction.metadata.",
+        "sourceinfo.",
+        "custom.metric.",
+        "xmin.fetch.",
+    ),
+    *("flush.lsn.", "publication.", "publish.", "gtid.", "binlog.", "table.ignore.", "min.row.count.", "connect.keep."),
+    *("inconsistent.schema.", "enable.time.", "include.schema.", "use.nongraceful.", "driver.", "database.connection"),
 )
 
 

@@ -14,7 +14,7 @@ from ottla.connectors.cdc.chunks import ChunkServer
 from ottla.connectors.cdc.events import Events
 from ottla.connectors.cdc.incremental import IncrementalSnapshot, Progress
 from ottla.connectors.cdc.notifications import Notifications
-from ottla.connectors.cdc.replication import ServerAwayError
+from ottla.connectors.cdc.replication import ServerAwayError, ServerLacksError
 from ottla.connectors.cdc.signals import FileChannel, KafkaChannel, Request, Signal, requests_of
 
 __all__ = ["Signalling"]
@@ -22,6 +22,8 @@ __all__ = ["Signalling"]
 log = logging.getLogger(__name__)
 CONSUMER: Final = "signal.consumer."
 """What the names begin with of librdkafka's properties for the topic of signals."""
+LACKS_MAX: Final = 5
+"""How often a chunk is tried again that the server has no memory, locks or disk for."""
 _BLOCKING: Final = "blocking_snapshot_collections"
 
 
@@ -58,6 +60,7 @@ class Signalling:
         """Whether there is any way by which a signal may come."""
         self._waiting: deque[Signal] = deque()
         """Taken from a channel that has them no more, and not followed yet."""
+        self._lacks = 0
         self.incremental = IncrementalSnapshot(settings, events, Progress.of(offset), notifications)
         self.blocking = _blocking_of(offset)
 
@@ -95,11 +98,21 @@ class Signalling:
             return
         try:
             self.incremental.step(opened(), end)
+            self._lacks = 0
+        except ServerLacksError as error:  # the stream goes on, which must not be tried again for ever
+            self._lacks += 1
+            if self._lacks <= LACKS_MAX:
+                raise
+            self._give_up(error)
         except ServerAwayError:
             raise
         except (ConnectError, DataError) as error:
-            log.error("The incremental snapshot is ended: %s", error)
-            self.incremental.give_up()
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        log.error("The incremental snapshot is ended: %s", error)
+        self._lacks = 0
+        self.incremental.give_up()
 
     def noted(self, texts: Sequence[str | None], op: str) -> list[SourceRecord]:
         """Take a row of the signals' table that was inserted (c) or deleted (d); returns the rows that a mark lets go."""

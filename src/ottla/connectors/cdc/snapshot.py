@@ -89,6 +89,8 @@ class Snapshot:
 
     def _pieces(self, table: CatalogTable, *, in_columns: bool) -> Iterator[_Piece]:
         """Yield a table's rows, some at a time."""
+        if table.trouble is not None:
+            self._refused.add(table.id, table.trouble)
         if table.id in self._refused:
             return
         try:

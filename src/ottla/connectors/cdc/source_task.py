@@ -15,7 +15,7 @@ from ottla.connectors.cdc.capture_task import CaptureTask
 from ottla.connectors.cdc.catalog import Catalog, CatalogColumn, CatalogTable, TableId
 from ottla.connectors.cdc.change_runs import HEADER_BYTES, ChangeRun, Span, lsn_in
 from ottla.connectors.cdc.column_masks import column_rules
-from ottla.connectors.cdc.events import Events, TableEvents, Transaction, sent_with
+from ottla.connectors.cdc.events import Events, TableEvents, Transaction, sent_with, table_told
 from ottla.connectors.cdc.foreign_texts import ForeignTexts, readable
 from ottla.connectors.cdc.metrics import CaptureMetrics
 from ottla.connectors.cdc.notifications import INITIAL, Notifications
@@ -91,8 +91,10 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
         self._converts = True
         """Whether the server converts texts, which it does until it has met one that it cannot."""
         self._foreign: ForeignTexts | None = None
-        self._refused_topics: set[str] = set()
-        """Of tables that were refused when rows of theirs were made that the stream had told before others."""
+        self._refused_late: set[TableId] = set()
+        """Tables that were refused when rows of theirs were made that the stream had told before others."""
+        self._told: TableId | None = None
+        """Of the last record that had a value: a tombstone behind it is of the same table."""
 
     def start(self, props: Mapping[str, str]) -> None:
         """Look at the server, make what is missing, and begin; raises ConnectError where changes would be lost."""
@@ -128,6 +130,8 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
         tell_divided(catalog, self._selection)
         self._position = self._standing_at(position or Position(begin), begin)
         self._refused.restore(self._position.more)
+        for each in filter(self._selection.has_table, catalog.unnamed()):
+            self._refused.add(each, "its name has no form in UTF-8, and no statement can say it")
         self._notifications = Notifications(settings, self._events.partition)
         self._signalling = Signalling(
             settings, props, self._events, self._notifications, self._position.more, self._captured, self._where
@@ -156,6 +160,8 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
             if self._catalog.slot(self._settings["slot.name"]) is None:
                 return None
             prepared_slot(self._catalog, self._settings, position, self._stopping)
+        except ServerAwayError:
+            raise
         except ConnectError as error:
             log.warning("The tables are read anew: %s", error)
             drop_slot(self._catalog, self._settings["slot.name"])
@@ -340,21 +346,27 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
 
     def _made(self, found: SourceRecord | ChangeRun) -> list[SourceRecord | SourceColumns]:
         """Return the records of what was kept; a row that no record can hold has what waits of its table go, too."""
-        topic = found.table.topic if isinstance(found, ChangeRun) else found.topic
-        if topic in self._refused_topics:
+        if self._refused_late and self._is_of_refused(found):
             return []
         made: list[SourceRecord | SourceColumns] = []
         if isinstance(found, ChangeRun):
             made += found.made(self._refused)
             if found.table.id in self._refused:
-                self._refused_topics.add(found.table.topic)
+                self._refused_late.add(found.table.id)
                 self._keep()
         else:
             made.append(found)
-        if self._refused_topics:  # whoever goes on from there has to know of it
+        if self._refused_late:  # whoever goes on from there has to know of it
             kept = self._refused.kept()
             made = [with_offset(each, {**each.source_offset, **kept}) if each.source_offset else each for each in made]
         return made
+
+    def _is_of_refused(self, found: SourceRecord | ChangeRun) -> bool:
+        if isinstance(found, ChangeRun):
+            self._told = found.table.id
+        elif found.value is not None:
+            self._told = table_told(found)
+        return self._told in self._refused_late
 
     def _beat(self) -> None:
         """Say where reading is, and run what keeps the slot moving."""

@@ -13,7 +13,7 @@ from typing import Final
 
 from ottla.connect import ConnectError
 from ottla.connectors.cdc.catalog import Catalog, CatalogTable, TableId
-from ottla.connectors.cdc.replication import ServerSaysError, quoted
+from ottla.connectors.cdc.replication import ServerAwayError, ServerSaysError, quoted
 
 __all__ = ["begun_with_tables"]
 
@@ -64,7 +64,7 @@ def _locked(catalog: Catalog, named: list[TableId]) -> bool | None:
         catalog.run(f"set local lock_timeout = '{LOCK_SECONDS}s'")
         catalog.run(f"lock table {listed} in access share mode")
         catalog.run("set local lock_timeout = 0")
-    except ServerSaysError as error:
+    except (ServerAwayError, ServerSaysError) as error:
         if error.code == _BUSY:
             log.warning("A table to be read is being altered by somebody, who is waited for: %s", error)
         elif error.code == _DENIED:

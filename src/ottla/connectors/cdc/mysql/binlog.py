@@ -31,7 +31,7 @@ from ottla.connectors.cdc.mysql.plain_bytes import (
     rows_parts,
 )
 from ottla.connectors.cdc.mysql.positions import Start
-from ottla.connectors.cdc.mysql.server import purged_error
+from ottla.connectors.cdc.mysql.server import not_granted, purged_error
 from ottla.connectors.cdc.replication import ServerAwayError
 
 __all__ = [
@@ -280,9 +280,15 @@ def _in_words(error: Any) -> Exception:
     """Return a driver's error as what a task raises."""
     code, *words = error.args or ("",)
     text = " ".join(map(str, words)) or str(error)
-    return purged_error(text) if code == PURGED else ServerAwayError(f"The binlog cannot be read ({code}): {text}")
+    if code == PURGED:
+        return purged_error(text)
+    if code in DENIED:
+        return not_granted("read the binlog", text)
+    return ServerAwayError(f"The binlog cannot be read ({code}): {text}")
 
 
+DENIED: Final = (1142, 1227)
+"""The servers' numbers for what the user may not do."""
 PURGED: Final = 1236
 """ER_MASTER_FATAL_ERROR_READING_BINLOG: what is asked for is not there."""
 

@@ -1,35 +1,46 @@
 """What foreign keys change (`ON DELETE CASCADE` and its like): servers do not write it into the binlog, and it is said.
 
-In a statement that removes or updates rows of a table, MariaDB maps those that its foreign keys may change, too.
+Of which tables that may be is known by their definitions: it is said when reading begins, and behind each statement that may
+have changed a foreign key. What a user may read of the server's own list of foreign keys depends on other rights than
+`SELECT`. In a statement that removes or updates rows of a table, MariaDB maps those that its foreign keys may change, too.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from ottla.connect import ConnectError
 from ottla.connectors.cdc.catalog import TableId
+from ottla.connectors.cdc.mysql.ddl_words import words_of
 from ottla.connectors.cdc.mysql.server import Server
 from ottla.connectors.cdc.replication import ServerAwayError
 
-__all__ = ["Cascades", "cascading_parents"]
+__all__ = ["Cascades", "cascading_keys"]
 
 log = logging.getLogger(__name__)
 _KEY: Final = re.compile(
-    r"FOREIGN KEY \([^\n]*?\) REFERENCES (?:`((?:[^`]|``)+)`\.)?`((?:[^`]|``)+)` \([^\n]* ON (?:DELETE|UPDATE) "
-    r"(?:CASCADE|SET NULL|SET DEFAULT)"
+    r"^\s*CONSTRAINT `(?:[^`]|``)+` FOREIGN KEY \([^\n]*?\) REFERENCES (?:`((?:[^`]|``)+)`\.)?`((?:[^`]|``)+)` \([^\n]*?\)"
+    r"((?: ON (?:DELETE|UPDATE) (?:CASCADE|SET NULL|SET DEFAULT|RESTRICT|NO ACTION))*)",
+    re.M,
 )
+_ACTION: Final = re.compile(r"ON (?:DELETE|UPDATE) (?:CASCADE|SET NULL|SET DEFAULT)")
+_OF_KEYS: Final = frozenset(("FOREIGN", "REFERENCES", "DROP", "RENAME"))
+"""Words of statements that may have changed a foreign key."""
+NATIVE: Final = "innodb_native_foreign_keys"
+"""MySQL's variable (9.6) which is OFF where servers write into the binlog what foreign keys change."""
 
 
-def cascading_parents(definition: str, database: str) -> frozenset[TableId]:
-    """Return the tables whose changes change rows of a table, of which `SHOW CREATE TABLE` is given."""
-    return frozenset(
-        TableId((schema or database).replace("``", "`"), table.replace("``", "`"))
-        for schema, table in _KEY.findall(definition)
-    )
+def cascading_keys(definition: str, database: str) -> dict[TableId, str]:
+    """Return the tables whose changes change rows of a table, with what they do; its `SHOW CREATE TABLE` is given."""
+    found: dict[TableId, str] = {}
+    for schema, table, clauses in _KEY.findall(definition):
+        if actions := _ACTION.findall(clauses):
+            parent = TableId((schema or database).replace("``", "`"), table.replace("``", "`"))
+            found[parent] = " ".join((*filter(None, (found.get(parent),)), *actions))
+    return found
 
 
 class Cascades:
@@ -43,6 +54,35 @@ class Cascades:
         self._has_rows = False
         self._parents: dict[TableId, frozenset[TableId]] = {}
         self._said: set[TableId] = set()
+        self._unseen: set[TableId] = set()
+        """Tables whose foreign keys may be others than those that are known."""
+        self._children: dict[TableId, str] = {}
+        """Tables whose rows foreign keys change, with which do."""
+
+    def begin(self, known: Iterable[TableId]) -> None:
+        """Reading begins, with these tables."""
+        self._unseen = set(filter(self._is_told, known))
+
+    @property
+    def are_unseen(self) -> bool:
+        """Whether there are tables to be looked at."""
+        return bool(self._unseen)
+
+    def look(self, server: Server) -> None:
+        """Look at the foreign keys of tables that may have others, and say which are new; raises ServerAwayError."""
+        is_written = (server.variable(NATIVE) or "ON").upper() in ("OFF", "0")
+        for table in sorted(self._unseen, key=str):
+            keys = {} if is_written else cascading_keys(server.definition(table) or "", table.schema)
+            why = ", ".join(f"{parent}: {actions}" for parent, actions in keys.items())
+            if why and self._children.get(table) != why:
+                log.warning("%s", _told(table, why))
+            self._children.pop(table, None)
+            self._children |= {table: why} if why else {}
+            self._unseen.discard(table)
+
+    def told(self) -> list[str]:
+        """Return each table whose rows foreign keys change without anybody being told."""
+        return [_told(table, why) for table, why in self._children.items() if self._is_told(table)]
 
     def mapped(self, table: TableId, place: str) -> None:
         """A table has a number from now on: behind rows the next statement begins."""
@@ -56,9 +96,12 @@ class Cascades:
         if op != "c":
             self._changed.add(table)
 
-    def altered(self) -> None:
-        """A statement about tables: foreign keys may be others now."""
+    def altered(self, text: str, known: Iterable[TableId]) -> None:
+        """A statement about tables, of those that are known: foreign keys may be others now."""
         self._parents.clear()
+        words = {each.lower() for each in words_of(text)}
+        if any(each.lower() in words for each in _OF_KEYS):
+            self._unseen |= {each for each in known if each.table.lower() in words and self._is_told(each)}
 
     def ended(self, place: str) -> None:
         """A statement is over: say of which tables it may have changed rows that are not told; raises ServerAwayError."""
@@ -90,5 +133,12 @@ class Cascades:
                 definition = None
             finally:
                 server.close()
-            self._parents[table] = cascading_parents(definition or "", table.schema)
+            self._parents[table] = frozenset(cascading_keys(definition or "", table.schema))
         return self._parents[table]
+
+
+def _told(table: TableId, why: str) -> str:
+    return (
+        f"table {table}: what foreign keys change in it ({why}) is not in the server's binlog, and is not told. Let the "
+        "application change those rows itself, or read the table again"
+    )

@@ -84,14 +84,12 @@ def follow(statement: str, database: str, tables: Tables, charsets: Mapping[str,
 
 
 def forget_gone(effect: Effect, refused: Refused) -> None:
-    """Forget refused tables that a statement has dropped, and follow those that it has renamed."""
+    """Forget refused tables that a statement has dropped."""
     if effect.is_database_gone:
         refused.dropped_schema(effect.database)
     for change in effect.changes:
         if change.kind == "DROP":
             refused.dropped(change.id)
-        elif change.previous is not None:
-            refused.renamed(change.previous, change.id)
 
 
 def note_charset(statement: str, database: str, charsets: dict[str, str]) -> None:

@@ -29,11 +29,13 @@ from ottla.connectors.cdc.mysql.binlog_events import BinlogMoment, SchemaChanges
 from ottla.connectors.cdc.mysql.cascades import Cascades
 from ottla.connectors.cdc.mysql.ddl import Effect, TableChange, follow, forget_gone, note_charset
 from ottla.connectors.cdc.mysql.ddl_words import DdlError, words_of
+from ottla.connectors.cdc.mysql.definitions import asked_table
 from ottla.connectors.cdc.mysql.gtids import GtidFilter
 from ottla.connectors.cdc.mysql.history import HistoryStore, history_record
 from ottla.connectors.cdc.mysql.plain_bytes import TableMap
 from ottla.connectors.cdc.mysql.positions import Position, Start
 from ottla.connectors.cdc.mysql.prepared import Held, Prepared, Unsettled, xid_of
+from ottla.connectors.cdc.mysql.renames import renames_of
 from ottla.connectors.cdc.mysql.server import SYSTEM, Server, Where
 from ottla.connectors.cdc.mysql.shapes import by_names, fits, row_end, row_format, with_nulls
 from ottla.connectors.cdc.mysql.tables import SqlTable, Tables
@@ -74,7 +76,7 @@ class BinlogReading:
         self._opened = opened
         """Connects to the server, to look at a table."""
         self._selection = events.selection
-        self._cascades = Cascades(opened, self._is_told)
+        self.cascades = Cascades(opened, self._is_told)
         self._unsent = Unsent(opened, self._is_told, self._is_at, self._refuse)
         self._skips = frozenset(each.strip() for each in settings["skipped.operations"])
         self._schema_changes = SchemaChanges(events) if settings["include.schema.changes"] else None
@@ -101,6 +103,7 @@ class BinlogReading:
         """Go on from a position, with the tables as they are there."""
         self.position, self._charsets = position, dict(charsets)
         self._tables = Tables() if tables is None else tables
+        self.cascades.begin(self._tables)
         self._prepared.restore(position.more)
         self.refused.restore(position.more)
         self._unsent.restore(position.more)
@@ -125,7 +128,7 @@ class BinlogReading:
 
     def defined(self, server: Server, name: TableId) -> SqlTable | None:
         """Return a table as the server has it now, as the stream knows it where that is the same; None where it is gone."""
-        table, known = self._asked(server, name), self._tables.get(name)
+        table, known = asked_table(server, name, self._charsets), self._tables.get(name)
         if table is None or known is None:
             return table
         return known if (known.columns, known.key) == (table.columns, table.key) else table
@@ -145,7 +148,7 @@ class BinlogReading:
     def lost(self) -> None:
         """Forget what is under way: it comes again."""
         self._transaction = self._replay = None
-        self._cascades.forget()
+        self.cascades.forget()
         self.waiting = self.waiting[: self.ready]
 
     def taken(self) -> list[SourceRecord]:
@@ -200,7 +203,7 @@ class BinlogReading:
     def _map(self, event: Mapped) -> None:
         self._mapped[event.number] = event
         name = TableId(event.table_map.database, event.table_map.table)
-        self._cascades.mapped(name, f"{self._file}:{event.begin}")
+        self.cascades.mapped(name, f"{self._file}:{event.begin}")
         self._count()
 
     def _count(self) -> None:
@@ -237,7 +240,7 @@ class BinlogReading:
 
     def _ended(self, event: BinlogEvent) -> None:
         transaction = self._transaction
-        self._cascades.ended(f"{self._file}:{event.end}")
+        self.cascades.ended(f"{self._file}:{event.end}")
         self._pass(event)
         self._metrics.committed += 1
         if transaction is not None and transaction.block is not None:
@@ -442,7 +445,7 @@ class BinlogReading:
         if mapped is None:
             raise ConnectError(f"The binlog has rows at {self._file}:{event.begin} of a table that it has not told of")
         name = TableId(mapped.table_map.database, mapped.table_map.table)
-        self._cascades.changed(name, event.op)
+        self.cascades.changed(name, event.op)
         if transaction.is_foreign or name in self.refused:
             self._metrics.filtered()
             return
@@ -570,7 +573,7 @@ class BinlogReading:
         log.warning("Table %s is in the binlog otherwise than in the history, and is asked for", name)
         server, told = self._opened(), mapped.table_map
         try:
-            table = self._asked(server, name)
+            table = asked_table(server, name, self._charsets)
         finally:
             server.close()
         if table is not None and fits(table, told):
@@ -583,17 +586,6 @@ class BinlogReading:
             "server has so, and its rows cannot be read. SET GLOBAL binlog_row_metadata=FULL has the binlog tell columns' "
             "names; what is written already can be passed over by resetting the connector's offsets"
         )
-
-    def _asked(self, server: Server, name: TableId) -> SqlTable | None:
-        """Return a table as the server has it now; None where it is gone, or its definition is not understood."""
-        definition = server.definition(name)
-        now = Tables()
-        if definition is not None:
-            try:
-                follow(definition, name.schema, now, self._charsets)
-            except DdlError as error:
-                log.warning("The definition of %s is not understood (%s): %s", name, error, definition)
-        return now.get(name)
 
     # -- statements
 
@@ -611,10 +603,12 @@ class BinlogReading:
             if each.is_new:
                 self.refused.dropped(each.id)
         if not writes_rows(text, event.sql_mode):
-            self._cascades.altered()
+            self.cascades.altered(text, known)
             self._unsent.altered(text, f"{self._file}:{event.begin}", event.sql_mode, known)
         elif self._transaction is None or not self._transaction.is_foreign:
             self._unsent.said(text, event.database, f"{self._file}:{event.begin}", event.sql_mode, known)
+        for name, new in renames_of(text, event.database, event.sql_mode):
+            self.refused.renamed(name, new)
         self.keep()
         if not effect.is_ddl or effect.database.lower() in SYSTEM:
             return

@@ -15,16 +15,34 @@ from ottla.connectors.cdc.catalog import TableId
 from ottla.connectors.cdc.mysql.charsets import CODEC
 from ottla.connectors.cdc.mysql.gtids import Executed, GtidFilter
 from ottla.connectors.cdc.mysql.positions import Position, Start
-from ottla.connectors.cdc.replication import ServerAwayError
+from ottla.connectors.cdc.replication import ServerAwayError, ServerLacksError, ServerRefusesError
 
-__all__ = ["Server", "Where", "code_of", "connection_settings", "opened_server", "purged_error", "quoted", "start_of"]
+__all__ = [
+    "Server",
+    "Where",
+    "code_of",
+    "connection_settings",
+    "not_granted",
+    "opened_server",
+    "purged_error",
+    "quoted",
+    "start_of",
+]
 
 log = logging.getLogger(__name__)
 SYSTEM: Final = ("information_schema", "mysql", "performance_schema", "sys")
 LOST: Final = (2003, 2006, 2013, 2014, 1053, 1158, 1159, 1160, 1161, 1927)
 """The driver's and servers' numbers for a connection that is gone."""
+PASSING: Final = (1213, 1317, 1969, 3024)
+"""The servers' numbers for what passes by itself: a deadlock, a statement that somebody has cancelled or that took long."""
+LACKING: Final = (1021, 1037, 1038, 1041, 1114, 1135, 1206)
+"""The servers' numbers for disk, memory, locks or threads that they have not."""
+FULL: Final = (1040, 1203)
+"""The servers' numbers for too many connections, which pass."""
 LOCK_TIMEOUT: Final = 1205
 """The server's number for a lock that was not had in time."""
+CLIENTS_OWN: Final = 2000
+"""Numbers from here on are the driver's: of what the server has not said."""
 FIRST_BYTE: Final = 4
 """Where the first event of a file begins."""
 SLOW_SECONDS: Final = 3600
@@ -249,16 +267,28 @@ def code_of(error: ConnectError) -> int:
     return words[0] if words and isinstance(words[0], int) else 0
 
 
+def not_granted(what: str, text: str) -> ConnectError:
+    """Return what is raised where the user may not do what is needed, in the server's words."""
+    return ConnectError(
+        f"The user may not {what} ({text}): GRANT SELECT, RELOAD, SHOW DATABASES, REPLICATION SLAVE, REPLICATION CLIENT ON "
+        "*.* TO it (on MariaDB BINLOG MONITOR is REPLICATION CLIENT's name)"
+    )
+
+
 def _error(error: Any, query: str) -> ConnectError:
     code, *words = error.args or ("",)
     text = " ".join(map(str, words)) or str(error)
     if code in LOST or code == 0:
         return ServerAwayError(f"The database cannot be asked: {text}")
-    if code in NOT_GRANTED:
-        return ConnectError(
-            f"The user may not run {query.split(chr(10))[0][:80]!r} ({text}): GRANT SELECT, RELOAD, SHOW DATABASES, "
-            "REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO it (on MariaDB BINLOG MONITOR is REPLICATION CLIENT's name)"
+    if code in PASSING:
+        return ServerAwayError(f"The database has ended {query[:200]!r}: {text}")
+    if code in LACKING:
+        return ServerLacksError(
+            f"The server has not what {query[:200]!r} needs: {text}. Make room on its disk, or give it more memory, threads "
+            "or locks, as it says"
         )
+    if code in NOT_GRANTED:
+        return not_granted(f"run {query.split(chr(10))[0][:80]!r}", text)
     return ConnectError(f"The database refuses {query[:200]!r}: {text}")
 
 
@@ -278,11 +308,16 @@ def opened_server(settings: Mapping[str, Any], *, wants_mariadb: bool) -> Server
     except RuntimeError as error:  # the driver wants `cryptography` for a password's way without TLS
         raise ConnectError(f"The database cannot be logged in to: {error} ({bring_extra('security')})") from error
     except (pymysql.err.Error, OSError) as error:
-        raise ServerAwayError(f"The database cannot be reached: {error}") from error
+        code = error.args[0] if error.args else None
+        is_there = isinstance(error, pymysql.err.Error) and isinstance(code, int) and 1000 <= code < CLIENTS_OWN
+        refuses = is_there and code not in (*LOST, *FULL)
+        kind = ServerRefusesError if refuses else ServerAwayError
+        raise kind(f"The database cannot be reached: {error}") from error
     connection.encoding = CODEC
     server = Server(connection)
     try:
         server.run("set time_zone = '+00:00'")
+        server.run(f"set session {'max_statement_time' if server.is_mariadb else 'max_execution_time'} = 0")
         for statement in (settings["database.initial.statements"] or "").split(";"):
             if statement.strip():
                 server.run(statement)

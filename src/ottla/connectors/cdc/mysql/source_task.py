@@ -113,6 +113,8 @@ class BinlogSourceTask(CaptureTask[BinlogStream]):
             self._recover(position)
         self._keep()
         self._check_signals()
+        assert self._server is not None
+        self._changes.cascades.look(self._server)
         if self._reading is None:
             self._notifications.tell(INITIAL, "SKIPPED")
             self._close_server()
@@ -286,7 +288,7 @@ class BinlogSourceTask(CaptureTask[BinlogStream]):
         return len(self._changes.waiting), None
 
     def _left_out(self) -> Sequence[str]:
-        return self._changes.refused.told()
+        return [*self._changes.refused.told(), *self._changes.cascades.told()]
 
     # -- the stream
 
@@ -335,6 +337,8 @@ class BinlogSourceTask(CaptureTask[BinlogStream]):
                 else:
                     break
             changes.settle()
+            if changes.cascades.are_unseen:
+                self._look_at_keys()
         except ServerAwayError as error:
             self._lost(error)
         if self._heartbeat_s and changes.is_between and time.monotonic() >= self._heartbeat_at_s:
@@ -343,6 +347,13 @@ class BinlogSourceTask(CaptureTask[BinlogStream]):
             except ServerAwayError as error:
                 self._lost(error)
         return changes.taken() or None
+
+    def _look_at_keys(self) -> None:
+        server = self._opened_server()
+        try:
+            self._changes.cascades.look(server)
+        finally:
+            server.close()
 
     def _reread(self, most: int) -> list[SourceRecord] | None:
         """Read an XA transaction once more that is not in memory, while the stream waits."""

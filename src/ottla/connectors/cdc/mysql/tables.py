@@ -101,6 +101,8 @@ class SqlTable:
     """The column that says until when a row has been, of a system-versioned table that names it."""
     is_sequence: bool = False
     """Whether it is none: the binlog has a sequence's numbers as rows."""
+    trouble: None = None
+    """MariaDB and MySQL have all names in UTF-8."""
 
     @property
     def key(self) -> tuple[str, ...]:
