@@ -210,7 +210,11 @@ def test_a_cases_registry_takes_every_version_as_that_of_ksqldbs_runner_does() -
             "Invalid value x for property WRAP_SINGLE_VALUE: Expected value to",
         ),
         ("VALUE_FORMAT='JSON', PARTITIONS='x'", "Invalid value x for property PARTITIONS: Not a number of type INT"),
-        ("VALUE_FORMAT='DELIMITED', VALUE_DELIMITER='xx'", "Delimiter must be a single character or TAB,SPACE"),
+        (
+            "VALUE_FORMAT='DELIMITED', VALUE_DELIMITER='xx'",
+            "Failed to prepare statement: Configuration VALUE_DELIMITER is invalid: Invalid delimiter value: 'xx'.",
+        ),
+        ("VALUE_FORMAT='AVRO', VALUE_SCHEMA_FULL_NAME=' '", "Format configuration: {fullSchemaName=}"),
     ],
 )
 def test_what_a_with_clause_cannot_say_is_refused_in_ksqldbs_words(with_: str, said: str) -> None:
@@ -436,3 +440,12 @@ def test_a_cases_schema_has_its_id_before_those_that_it_refers_to() -> None:
     )
     (found,) = run_case(statements, [{"topic": "t", "value": {"event": {"at": 1}}}], topics)
     assert found.value == {"event": {"at": 1}}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("1st", "Illegal initial character: 1st"), ("a-b", "Illegal character in: a-b")]
+)
+@pytest.mark.parametrize("column", ["`{}` INT", "S STRUCT<`{}` INT>", "L ARRAY<STRUCT<`{}` INT>>"])
+def test_names_that_avro_has_not_are_refused_in_avros_words(column: str, name: str, said: str) -> None:
+    create = "CREATE STREAM S ({}) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='AVRO');"
+    assert f"Schema is not compatible with Avro: {said}" in refusal(create.format(column.format(name)))

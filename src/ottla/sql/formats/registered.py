@@ -95,6 +95,8 @@ def _own(format_: str, columns: tuple[SqlColumn, ...], wrapped: bool, full_name:
     name = full_name or (_AVRO_NAME if is_avro else None)
     try:
         schema = connected.row_schema(columns, wrapped=wrapped, name=name, named=is_avro)
+        if is_avro:
+            connected.check_avro_names(schema)
         return mapping_of(format_, SchemaForm(full_name, nullables)).writing(schema)
     except DataError as error:
         shown = {"AVRO": "Avro", "JSON_SR": "JSON Schema"}.get(format_, "Protobuf")

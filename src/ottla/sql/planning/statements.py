@@ -162,6 +162,8 @@ def _analysed(
         texts = tuple(shown(resolved(each, node)) for each in query.group_by)
         return _Analysed(table, tuple(selected), key, "grouping expression", rekeyed=False, texts=texts)
     if query.partition_by is not None:
+        if not query.partition_by and rules.hold(rules.STRICT):
+            raise SqlError("PARTITION BY requires at least one expression")
         for each in query.partition_by:
             check_columns(
                 each,
