@@ -120,6 +120,16 @@ def test_types_variables_and_settings_hold_for_what_comes_behind_them() -> None:
     ]
 
 
+def test_topics_that_no_statement_names_begin_with_what_a_setting_says() -> None:
+    text = (
+        "SET 'ksql.output.topic.name.prefix'='eu-'; CREATE STREAM S (K STRING KEY, V INT) "
+        "WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');"
+        "CREATE STREAM R AS SELECT * FROM S; CREATE STREAM Q WITH (KAFKA_TOPIC='mine') AS SELECT * FROM R;"
+    )
+    found = results(text, {"topic": "s", "key": "k", "value": {"V": 1}})
+    assert found == [("eu-R", "k", {"V": 1}, 0), ("mine", "k", {"V": 1}, 0)]
+
+
 @pytest.mark.parametrize(
     ("text", "category", "message"),
     [

@@ -90,20 +90,27 @@ def star(
 ) -> Iterator[Item]:
     """What `*` is: of a join every column with its source's name.
 
-    With PARTITION BY the new key stands before all other columns, the old one behind them, and a join's pseudo columns are
-    columns like others.
+    With PARTITION BY the new key stands before all other columns, the old one behind them.
     """
     first = _new_keys(query, node)
     for expression in first:
         yield _key_name(expression, query, taken), expression
     if isinstance(node, Join) and node.made_key is not None and source is None and not first:
         yield node.made_key.name, e.Column(node.made_key.name)
-    moved = query.partition_by is not None and rules.hold(rules.STRICT)
-    for field in _keys_last(node) if moved else node.fields:
+    for field in _ordered(node, moved=query.partition_by is not None) if rules.hold(rules.STRICT) else node.fields:
         column = e.Column(field.name, field.source)
-        shows = field.name not in _PSEUDO or (not persistent and field.name in _BOUNDS) or (moved and query.joins)
+        shows = _is_shown(field.name, query, persistent=persistent)
         if field.source is not None and shows and column not in first and source in (None, field.source):
             yield (f"{field.source}_{field.name}" if query.joins else field.name), column
+
+
+def _is_shown(name: str, query: q.Query, *, persistent: bool) -> bool:
+    """Whether `*` has a column of a source: those that a sink may not have by their own names are columns of a join."""
+    if name not in _PSEUDO:
+        return True
+    if name in _BOUNDS:
+        return not persistent or (bool(query.joins) and rules.hold(rules.STRICT))
+    return bool(query.joins) and query.partition_by is not None and rules.hold(rules.STRICT)
 
 
 def _new_keys(query: q.Query, node: Rows) -> list[e.Expression]:
@@ -119,16 +126,24 @@ def _key_name(expression: e.Expression, query: q.Query, taken: Names) -> str:
     return generated(expression, taken)
 
 
-def _keys_last(node: Rows) -> Iterator[Field]:
-    """The fields as PARTITION BY leaves them: of each source its values, pseudo columns, key and windows' bounds.
+def _ordered(node: Rows, *, moved: bool) -> Iterator[Field]:
+    """The fields of each source in the order of `*`: its key, its windows' bounds and its values.
 
-    That order is seen in formats without names, as DELIMITED.
+    Where PARTITION BY has `moved` the rows, its values, pseudo columns, key and bounds. The order is seen in formats without
+    names, as DELIMITED.
     """
     read = (each for each in nodes(cast(Node, node)) if isinstance(each, ReadSource))
     keys = {field for each in read for field in each.key}
+
+    def place(field: Field) -> int:
+        if field in keys:
+            return 1 if moved else -2
+        if field.name in _BOUNDS:
+            return 2 if moved else -1
+        return 0
+
     for name in dict.fromkeys(field.source for field in node.fields):
-        own = [field for field in node.fields if field.source == name]
-        yield from sorted(own, key=lambda field: (field.name in _BOUNDS, field in keys))
+        yield from sorted((field for field in node.fields if field.source == name), key=place)
 
 
 def _joined_name(expression: e.Expression, node: Rows) -> e.Expression:

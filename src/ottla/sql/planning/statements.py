@@ -26,6 +26,9 @@ from ottla.sql.tree import queries as q
 from ottla.sql.tree import statements as s
 from ottla.sql.types import DecimalType, SqlType, implicitly_casts
 
+TOPIC_PREFIX = "ksql.output.topic.name.prefix"
+"""The setting with what the topics of CREATE AS begin with whose statements name none."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Analysed:
@@ -64,7 +67,7 @@ def plan_create_as(statement: s.CreateAs, catalogue: Catalogue, settings: Mappin
     sink = Source(
         statement.kind,
         statement.name,
-        given.topic or statement.name,
+        given.topic or settings.get(TOPIC_PREFIX, "") + statement.name,
         schema,
         layout,
         given.timestamp,
