@@ -227,3 +227,30 @@ def test_records_are_compared_as_ksqldb_compares_them(
 ) -> None:
     found = difference(expected, [CaseRecord("R", "k", {"V": 1}, 3), CaseRecord("OTHER", None, None, 0)])
     assert found is None if said is None else found is not None and said in found
+
+
+def test_schemas_have_ids_in_the_order_of_the_cases_topics_in_a_java_map() -> None:
+    """As in ksqlDB's test runner: those of topics that CREATE declares are among those that the case lists."""
+    fields = [{"name": "v", "type": "int"}, {"name": "w", "type": "int", "default": 7}]
+    record = {"type": "record", "name": "r", "fields": fields}
+    topics = [{"name": "OUTPUT", "valueFormat": "AVRO", "valueSchema": record}]
+    text = (
+        "CREATE STREAM S (K STRING KEY, `v` INT) WITH (KAFKA_TOPIC='input', VALUE_FORMAT='AVRO', KEY_FORMAT='KAFKA');"
+        "CREATE STREAM OUTPUT WITH (VALUE_SCHEMA_ID={}) AS SELECT * FROM S;"
+    )
+    given = [{"topic": "input", "key": "k", "value": {"v": 1}}]
+    (found,) = run_case(text.format(2), given, topics)
+    assert found.value == {"v": 1, "w": 7}
+    (found,) = run_case(text.format(1), given, topics)
+    assert found.value == {"v": 1}
+
+
+def test_what_a_json_schema_of_an_id_does_not_require_is_null_where_no_column_has_it() -> None:
+    schema = {"type": "object", "properties": {"v": {"type": "integer"}, "w": {"type": "string"}}}
+    topics = [{"name": "R", "valueFormat": "JSON_SR", "valueSchema": schema, "valueSchemaId": 9}]
+    text = (
+        "CREATE STREAM S (K STRING KEY, `v` BIGINT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');"
+        "CREATE STREAM R WITH (VALUE_FORMAT='JSON_SR', VALUE_SCHEMA_ID=9) AS SELECT * FROM S;"
+    )
+    (found,) = run_case(text, [{"topic": "s", "key": "k", "value": {"v": 1}}], topics)
+    assert found.value == {"v": 1, "w": None}

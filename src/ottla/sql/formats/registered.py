@@ -7,7 +7,7 @@ make by themselves, in topics that are inside a query and have none in the regis
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, cast
 
@@ -148,6 +148,8 @@ class _Side:
         if self.form.schema_id is not None and self.form.known is not None:
             codec = schema_codec(self.form.known.schema, self.registry)
             path = message_path(codec, self.form.full_name)
+            if isinstance(mapping, JsonMapping):  # what a schema of others does not require may be left out
+                mapping = replace(mapping, required_only=True)
             schema, _ = mapping.reading(codec, path)
             made: Mapped = mapping.writing(schema)
         else:
