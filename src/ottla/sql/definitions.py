@@ -243,9 +243,10 @@ def _drop(statement: s.DropSource, catalogue: Catalogue) -> Catalogue:
     if known is None:
         if statement.if_exists:
             return catalogue
-        raise SqlError(f"Source {statement.name} does not exist.")
+        raise SqlError(f"{statement.kind.capitalize()} {statement.name} does not exist.")
     if known.kind != statement.kind:
-        raise SqlError(f"Incompatible data source type is {known.kind}, but statement was DROP {statement.kind}")
+        kinds = known.kind.lower(), statement.kind.lower()
+        raise SqlError(f"Incompatible data source type is {kinds[0]}, but statement was DROP {kinds[1]}")
     if statement.delete_topic and rules.hold(rules.STRICT):
         _check_own_topic(known, catalogue)
     return catalogue.without_source(statement.name)

@@ -193,7 +193,7 @@ def test_topics_that_no_statement_names_begin_with_what_a_setting_says() -> None
         (
             ORDERS + "DROP TABLE ORDERS;",
             "statement",
-            "Incompatible data source type is STREAM, but statement was DROP TABLE",
+            "Incompatible data source type is stream, but statement was DROP table",
         ),
         (ORDERS + "INSERT INTO ORDERS (NOPE) VALUES (1);", "statement", "Column name `NOPE` does not exist."),
     ],
@@ -254,3 +254,9 @@ def test_what_a_json_schema_of_an_id_does_not_require_is_null_where_no_column_ha
     )
     (found,) = run_case(text, [{"topic": "s", "key": "k", "value": {"v": 1}}], topics)
     assert found.value == {"v": 1, "w": None}
+
+
+def test_what_is_dropped_and_not_there_is_told_by_its_kind() -> None:
+    for kind in ("Stream", "Table"):
+        with pytest.raises(Refused, match=f"{kind} NONE does not exist."):
+            run_case(f"DROP {kind} none;", ())
