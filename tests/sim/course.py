@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import logging
 import math
 import signal
@@ -208,5 +209,8 @@ def _bury(world: Runnable) -> None:
         process.bury()
     for task in asyncio.all_tasks(world.loop):
         task._log_destroy_pending = False  # type: ignore[attr-defined]
+        work = task.get_coro()
+        if inspect.iscoroutine(work) and inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
+            work.close()  # its first turn never came, and it would say that nobody awaited it
     world.loop.set_exception_handler(lambda loop, context: None)
     world.loop.close()

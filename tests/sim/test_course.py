@@ -24,6 +24,7 @@ class SpinningWorld(QuorumWorld):
         await asyncio.gather(spin(), asyncio.sleep(1))
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning", "error::RuntimeWarning")
 def test_a_world_that_spins_is_a_finding_and_not_a_hang() -> None:
     outcome = run_to_its_end(SpinningWorld(7), processor_seconds_max=3.0)
     assert "the world did not end in 3 seconds of the processor" in outcome.error

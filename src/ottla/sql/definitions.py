@@ -10,7 +10,7 @@ from ottla.sql import rules
 from ottla.sql.catalogue import Catalogue, Layout, Source
 from ottla.sql.columns import check_columns, check_key_type
 from ottla.sql.errors import SqlError
-from ottla.sql.formats import UNWRAPS, SchemaForm
+from ottla.sql.formats import UNWRAPS, SchemaForm, check_new
 from ottla.sql.formats.registry import WITH_SCHEMAS
 from ottla.sql.properties import OF_CREATE, WithClause, check_format_properties, check_wrapping, with_clause
 from ottla.sql.registration import columns_of, with_registered
@@ -201,6 +201,8 @@ def layout_of(
     ):
         try:
             made(schema)
+            if rules.hold(rules.STRICT):
+                check_new(format_, columns)
         except SqlError as error:
             listed = ", ".join(map(str, columns))
             raise SqlError(
@@ -241,9 +243,10 @@ def _drop(statement: s.DropSource, catalogue: Catalogue) -> Catalogue:
     if known is None:
         if statement.if_exists:
             return catalogue
-        raise SqlError(f"Source {statement.name} does not exist.")
+        raise SqlError(f"{statement.kind.capitalize()} {statement.name} does not exist.")
     if known.kind != statement.kind:
-        raise SqlError(f"Incompatible data source type is {known.kind}, but statement was DROP {statement.kind}")
+        kinds = known.kind.lower(), statement.kind.lower()
+        raise SqlError(f"Incompatible data source type is {kinds[0]}, but statement was DROP {kinds[1]}")
     if statement.delete_topic and rules.hold(rules.STRICT):
         _check_own_topic(known, catalogue)
     return catalogue.without_source(statement.name)

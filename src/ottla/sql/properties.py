@@ -181,7 +181,7 @@ def check_format_properties(given: WithClause, *, is_key: bool, format_: str) ->
     if wrong:
         raise SqlError(f"{format_} does not support the following configs: [{', '.join(wrong)}]")
     if name is not None and not name.strip():
-        raise SqlError(f"fullSchemaName cannot be empty. Format configuration: {{fullSchemaName={name}}}")
+        raise SqlError(f"fullSchemaName cannot be empty. Format configuration: {{fullSchemaName={name.strip()}}}")
 
 
 def _text(given: Mapping[str, e.Literal], name: str) -> str | None:
@@ -248,17 +248,20 @@ def _delimiter(given: Mapping[str, e.Literal], name: str) -> str | None:
         return None
     found = _DELIMITERS.get(text.upper(), text)
     if not text.strip():
-        raise _invalid(
+        raise _no_delimiter(
             name,
-            text,
             "Delimiter cannot be empty, if you meant to have a tab or space for delimiter, please use the special "
             "values 'TAB' or 'SPACE'",
         )
     if len(found) != 1:
-        raise _invalid(
-            name, text, f"Invalid delimiter value: '{text}'. Delimiter must be a single character or TAB,SPACE"
+        raise _no_delimiter(
+            name, f"Invalid delimiter value: '{text}'. Delimiter must be a single character or TAB,SPACE"
         )
     return found
+
+
+def _no_delimiter(name: str, said: str) -> SqlError:
+    return SqlError(f"Failed to prepare statement: Configuration {name} is invalid: {said}\nExample valid value: ';'")
 
 
 def _date_format(given: Mapping[str, e.Literal]) -> str | None:

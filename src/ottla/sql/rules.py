@@ -17,7 +17,9 @@ FIRST: Final = 0
 STRICT: Final = 1
 """Names of 1 to 200 characters, none blank; numbers and precisions within bounds; windowed sources have a key, are moved to
 no other and joined with their like; source streams and tables are only read; topics that others have are not deleted;
-hopping windows overlap a bounded number of times."""
+hopping windows overlap a bounded number of times; PARTITION BY is by something, and its `*` has the old key last;
+a join's `*` has the bounds of its sources' windows; maps have
+texts as keys in PROTOBUF, too."""
 LATEST: Final = STRICT
 _RULES: ContextVar[int] = ContextVar("rules", default=LATEST)
 

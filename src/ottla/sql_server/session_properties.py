@@ -76,6 +76,7 @@ _OWN: Mapping[str, ConfigKey] = {
                 "ksql.timestamp.throw.on.invalid",
             )
         ),
+        _key("ksql.output.topic.name.prefix", ConfigType.STRING),
         _key("ksql.persistence.default.format.key", ConfigType.STRING, _FORMATS),
         _key("ksql.persistence.default.format.value", ConfigType.STRING, _FORMATS),
         _key("ottla.sql.pull.consistency", ConfigType.STRING, "(case insensitive) [eventual, latest]"),

@@ -300,7 +300,7 @@ def _flag(given: Mapping[str, str], name: str) -> bool:
 def _warnings(given: Mapping[str, str]) -> list[str]:
     known = (*_TEXTS, *_NUMBERS, *_FLAGS, BOOTSTRAP, "ksql.persistence.", "authentication.", "oauthbearer.", PREFIX)
     known += (*_CLIENT, "auth.ssl.", "java.security.auth.login.config", "ksql.internal.", *STREAMS_PROPERTIES)
-    known += ("ksql.functions.", "ksql.query.pull.enable.standby.reads")
+    known += ("ksql.functions.", "ksql.output.topic.name.prefix", "ksql.query.pull.enable.standby.reads")
     known += ("ottla.http.hosts", "access.control.allow.origin", "access.control.allow.methods")
     unknown = [each for each in given if not each.startswith(known)]
     return [f"{each} is not a setting of this server; it has no effect" for each in unknown]

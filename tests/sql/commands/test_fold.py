@@ -99,6 +99,13 @@ def test_what_the_session_said_is_in_the_command_and_holds_at_the_replay() -> No
     assert replayed(found.records).catalogue.source("S").layout.value_format == "DELIMITED"
 
 
+def test_the_servers_prefix_of_topics_is_in_the_command_and_not_todays() -> None:
+    found = session(STREAM)
+    found.run(RESULT, settings={"ksql.output.topic.name.prefix": "eu-"})
+    assert found.state.catalogue.source("X").topic == "eu-X"
+    assert replayed(found.records).catalogue.source("X").topic == "eu-X"
+
+
 def test_if_not_exists_writes_no_command() -> None:
     found = session(STREAM)
     said = found.run(STREAM.replace("STREAM s", "STREAM IF NOT EXISTS s"))

@@ -10,7 +10,7 @@ import pytest
 
 from ottla.schemas import Level, SchemaType
 from ottla.serdes import SchemaText
-from ottla.sql import SqlError
+from ottla.sql import SqlError, rules
 from ottla.sql.catalogue import Catalogue
 from ottla.sql.definitions import define
 from ottla.sql.formats import FormatError, SchemaForm, codec
@@ -210,7 +210,11 @@ def test_a_cases_registry_takes_every_version_as_that_of_ksqldbs_runner_does() -
             "Invalid value x for property WRAP_SINGLE_VALUE: Expected value to",
         ),
         ("VALUE_FORMAT='JSON', PARTITIONS='x'", "Invalid value x for property PARTITIONS: Not a number of type INT"),
-        ("VALUE_FORMAT='DELIMITED', VALUE_DELIMITER='xx'", "Delimiter must be a single character or TAB,SPACE"),
+        (
+            "VALUE_FORMAT='DELIMITED', VALUE_DELIMITER='xx'",
+            "Failed to prepare statement: Configuration VALUE_DELIMITER is invalid: Invalid delimiter value: 'xx'.",
+        ),
+        ("VALUE_FORMAT='AVRO', VALUE_SCHEMA_FULL_NAME=' '", "Format configuration: {fullSchemaName=}"),
     ],
 )
 def test_what_a_with_clause_cannot_say_is_refused_in_ksqldbs_words(with_: str, said: str) -> None:
@@ -436,3 +440,70 @@ def test_a_cases_schema_has_its_id_before_those_that_it_refers_to() -> None:
     )
     (found,) = run_case(statements, [{"topic": "t", "value": {"event": {"at": 1}}}], topics)
     assert found.value == {"event": {"at": 1}}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("1st", "Illegal initial character: 1st"), ("a-b", "Illegal character in: a-b")]
+)
+@pytest.mark.parametrize("column", ["`{}` INT", "S STRUCT<`{}` INT>", "L ARRAY<STRUCT<`{}` INT>>"])
+def test_names_that_avro_has_not_are_refused_in_avros_words(column: str, name: str, said: str) -> None:
+    create = "CREATE STREAM S ({}) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='AVRO');"
+    assert f"Schema is not compatible with Avro: {said}" in refusal(create.format(column.format(name)))
+
+
+WRAPPED = (
+    'syntax = "proto3"; import "google/protobuf/wrappers.proto"; message M {'
+    " google.protobuf.Int32Value I = 1; google.protobuf.UInt64Value U = 2; google.protobuf.StringValue S = 3;"
+    " google.protobuf.BytesValue B = 4; repeated google.protobuf.DoubleValue D = 5; int32 P = 6; }"
+)
+FULL = {"I": 0, "U": 7, "S": "", "B": "AQI=", "D": [1.5], "P": 3}
+EMPTY: dict[str, object] = {"I": None, "U": None, "S": None, "B": None, "D": [], "P": 0}
+
+
+def test_protobufs_wrapper_messages_are_columns_of_what_they_hold_and_null_where_they_are_unset() -> None:
+    topics: Topics = [
+        {"name": "t", "valueFormat": "PROTOBUF", "valueSchema": WRAPPED},
+        {"name": "R", "valueFormat": "PROTOBUF", "valueSchema": WRAPPED, "valueSchemaId": 40},
+    ]
+    statements = (
+        "CREATE STREAM S WITH (KAFKA_TOPIC='t', VALUE_FORMAT='PROTOBUF');"
+        "CREATE STREAM J WITH (VALUE_FORMAT='JSON') AS SELECT * FROM S;"
+        "CREATE STREAM R WITH (VALUE_SCHEMA_ID=40) AS SELECT * FROM S;"
+        "CREATE STREAM Q WITH (VALUE_FORMAT='JSON') AS SELECT * FROM R;"
+    )
+    found = run_case(statements, [{"topic": "t", "value": FULL}, {"topic": "t", "value": EMPTY}], topics)
+    for name in ("J", "R", "Q"):
+        assert [record.value for record in found if record.topic == name] == [FULL, EMPTY], name
+
+
+def test_a_column_that_is_declared_as_a_struct_reads_a_wrapper_message() -> None:
+    topics: Topics = [{"name": "t", "valueFormat": "PROTOBUF", "valueSchema": WRAPPED}]
+    statements = (
+        "CREATE STREAM S (I STRUCT<VALUE INT>, P INT) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='PROTOBUF');"
+        "CREATE STREAM J WITH (VALUE_FORMAT='JSON') AS SELECT * FROM S;"
+    )
+    found = run_case(statements, [{"topic": "t", "value": FULL}, {"topic": "t", "value": EMPTY}], topics)
+    assert [record.value for record in found] == [{"I": {"VALUE": 0}, "P": 3}, {"I": None, "P": 0}]
+
+
+def test_a_decimals_notes_need_no_import_of_their_own() -> None:
+    text = (
+        'syntax = "proto3"; import "confluent/type/decimal.proto"; message M { confluent.type.Decimal D = 1 '
+        '[(confluent.field_meta) = {params: [{key: "precision", value: "6"}, {key: "scale", value: "3"}]}]; }'
+    )
+    topics: Topics = [{"name": "t", "valueFormat": "PROTOBUF", "valueSchema": text}]
+    statements = (
+        "CREATE STREAM S WITH (KAFKA_TOPIC='t', VALUE_FORMAT='PROTOBUF'); CREATE STREAM R AS SELECT * FROM S;"
+        "ASSERT SCHEMA SUBJECT 'R-value';"
+    )
+    (found,) = run_case(statements, [{"topic": "t", "value": {"D": Decimal("1.250")}}], topics)
+    assert found.value == {"D": Decimal("1.250")}
+
+
+@pytest.mark.parametrize("format_", ["PROTOBUF", "PROTOBUF_NOSR"])
+def test_maps_of_new_sources_have_texts_as_keys_in_protobuf_and_those_of_earlier_versions_others(format_: str) -> None:
+    create = f"CREATE STREAM S (M MAP<INT, INT>) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='{format_}');"
+    assert "PROTOBUF format only supports MAP types with STRING keys." in refusal(create)
+    with rules.under(rules.FIRST):
+        (found,) = run_case(create + "CREATE STREAM R AS SELECT * FROM S;", [{"topic": "t", "value": {"M": {"1": 2}}}])
+    assert found.value == {"M": {"1": 2}}

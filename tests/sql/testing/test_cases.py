@@ -120,6 +120,16 @@ def test_types_variables_and_settings_hold_for_what_comes_behind_them() -> None:
     ]
 
 
+def test_topics_that_no_statement_names_begin_with_what_a_setting_says() -> None:
+    text = (
+        "SET 'ksql.output.topic.name.prefix'='eu-'; CREATE STREAM S (K STRING KEY, V INT) "
+        "WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');"
+        "CREATE STREAM R AS SELECT * FROM S; CREATE STREAM Q WITH (KAFKA_TOPIC='mine') AS SELECT * FROM R;"
+    )
+    found = results(text, {"topic": "s", "key": "k", "value": {"V": 1}})
+    assert found == [("eu-R", "k", {"V": 1}, 0), ("mine", "k", {"V": 1}, 0)]
+
+
 @pytest.mark.parametrize(
     ("text", "category", "message"),
     [
@@ -183,7 +193,7 @@ def test_types_variables_and_settings_hold_for_what_comes_behind_them() -> None:
         (
             ORDERS + "DROP TABLE ORDERS;",
             "statement",
-            "Incompatible data source type is STREAM, but statement was DROP TABLE",
+            "Incompatible data source type is stream, but statement was DROP table",
         ),
         (ORDERS + "INSERT INTO ORDERS (NOPE) VALUES (1);", "statement", "Column name `NOPE` does not exist."),
     ],
@@ -217,3 +227,36 @@ def test_records_are_compared_as_ksqldb_compares_them(
 ) -> None:
     found = difference(expected, [CaseRecord("R", "k", {"V": 1}, 3), CaseRecord("OTHER", None, None, 0)])
     assert found is None if said is None else found is not None and said in found
+
+
+def test_schemas_have_ids_in_the_order_of_the_cases_topics_in_a_java_map() -> None:
+    """As in ksqlDB's test runner: those of topics that CREATE declares are among those that the case lists."""
+    fields = [{"name": "v", "type": "int"}, {"name": "w", "type": "int", "default": 7}]
+    record = {"type": "record", "name": "r", "fields": fields}
+    topics = [{"name": "OUTPUT", "valueFormat": "AVRO", "valueSchema": record}]
+    text = (
+        "CREATE STREAM S (K STRING KEY, `v` INT) WITH (KAFKA_TOPIC='input', VALUE_FORMAT='AVRO', KEY_FORMAT='KAFKA');"
+        "CREATE STREAM OUTPUT WITH (VALUE_SCHEMA_ID={}) AS SELECT * FROM S;"
+    )
+    given = [{"topic": "input", "key": "k", "value": {"v": 1}}]
+    (found,) = run_case(text.format(2), given, topics)
+    assert found.value == {"v": 1, "w": 7}
+    (found,) = run_case(text.format(1), given, topics)
+    assert found.value == {"v": 1}
+
+
+def test_what_a_json_schema_of_an_id_does_not_require_is_null_where_no_column_has_it() -> None:
+    schema = {"type": "object", "properties": {"v": {"type": "integer"}, "w": {"type": "string"}}}
+    topics = [{"name": "R", "valueFormat": "JSON_SR", "valueSchema": schema, "valueSchemaId": 9}]
+    text = (
+        "CREATE STREAM S (K STRING KEY, `v` BIGINT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');"
+        "CREATE STREAM R WITH (VALUE_FORMAT='JSON_SR', VALUE_SCHEMA_ID=9) AS SELECT * FROM S;"
+    )
+    (found,) = run_case(text, [{"topic": "s", "key": "k", "value": {"v": 1}}], topics)
+    assert found.value == {"v": 1, "w": None}
+
+
+def test_what_is_dropped_and_not_there_is_told_by_its_kind() -> None:
+    for kind in ("Stream", "Table"):
+        with pytest.raises(Refused, match=f"{kind} NONE does not exist."):
+            run_case(f"DROP {kind} none;", ())

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from ottla.sql import rules
 from ottla.sql.testing import Refused, run_case
 
 ORDERS = "CREATE STREAM ORDERS (ID STRING KEY, ITEM STRING, N INT) WITH (KAFKA_TOPIC='orders', FORMAT='JSON');"
@@ -94,3 +95,56 @@ def test_a_table_is_not_partitioned_by_another_key() -> None:
             + "CREATE STREAM O AS SELECT * FROM T PARTITION BY NULL, V;",
             (),
         )
+
+
+WIDE = "CREATE STREAM WIDE (K INT KEY, A INT, B STRING, C INT) WITH (KAFKA_TOPIC='wide', FORMAT='DELIMITED');"
+WIDE_ROW = {"topic": "wide", "key": "1", "value": "2,b,3", "timestamp": 7}
+
+
+@pytest.mark.parametrize(
+    ("by", "key", "value"),
+    [("B", "b", "2,3,1"), ("A + 1", "3", "2,b,3,1"), ("NULL", None, "2,b,3,1"), ("K", "1", "2,b,3")],
+)
+def test_all_columns_of_a_moved_stream_end_with_the_old_key(by: str, key: object, value: str) -> None:
+    (found,) = run_case(f"{WIDE} CREATE STREAM R AS SELECT * FROM WIDE PARTITION BY {by};", [WIDE_ROW])
+    assert (found.key, found.value) == (key, value)
+
+
+def test_statements_of_earlier_versions_keep_the_old_key_in_its_place() -> None:
+    with rules.under(rules.FIRST):
+        (found,) = run_case(f"{WIDE} CREATE STREAM R AS SELECT * FROM WIDE PARTITION BY B;", [WIDE_ROW])
+    assert found.value == "1,2,3"
+
+
+def test_all_columns_of_a_moved_join_are_those_of_its_sources_with_when_and_where_they_were_read() -> None:
+    """As in ksqlDB, where the pseudo columns of a join's sources are columns like others by then."""
+    two = (
+        "CREATE STREAM L (A INT KEY, B INT) WITH (KAFKA_TOPIC='l', FORMAT='JSON');"
+        "CREATE STREAM R (X INT KEY, Y INT) WITH (KAFKA_TOPIC='r', FORMAT='JSON');"
+        "CREATE STREAM O AS SELECT * FROM L JOIN R WITHIN 1 MINUTE ON L.A = R.X PARTITION BY L.B, R.Y;"
+    )
+    given = [
+        {"topic": "l", "key": 1, "value": {"B": 2}, "timestamp": 5},
+        {"topic": "r", "key": 1, "value": {"Y": 3}, "timestamp": 6},
+    ]
+    (found,) = run_case(two, given)
+    read = [("L", 5, "L_A"), ("R", 6, "R_X")]
+    beside = {
+        name: value
+        for side, time, key in read
+        for name, value in ((f"{side}_ROWTIME", time), (f"{side}_ROWPARTITION", 0), (f"{side}_ROWOFFSET", 0), (key, 1))
+    }
+    assert (found.key, found.value) == ({"L_B": 2, "R_Y": 3}, beside)
+    assert list(found.value) == list(beside)  # type: ignore[call-overload]
+
+
+def test_the_time_of_a_row_may_be_its_key() -> None:
+    (found,) = run_case(f"{ORDERS} CREATE STREAM R AS SELECT * FROM ORDERS PARTITION BY ROWTIME;", [ORDER])
+    assert (found.key, found.value) == (5, {"ITEM": "ink", "N": 3, "ID": "a"})
+    with pytest.raises(Refused, match="Reserved column name in select: `ROWTIME`"):
+        run_case(f"{ORDERS} CREATE STREAM R AS SELECT ROWTIME, ITEM FROM ORDERS PARTITION BY ITEM;", ())
+
+
+def test_what_is_partitioned_by_nothing_is_refused() -> None:
+    with pytest.raises(Refused, match="PARTITION BY requires at least one expression"):
+        run_case(f"{ORDERS} CREATE STREAM R AS SELECT ID, ITEM FROM ORDERS PARTITION BY ();", ())

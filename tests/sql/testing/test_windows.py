@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from ottla.sql import rules
 from ottla.sql.testing import Refused, run_case
 
 STREAM = "CREATE STREAM S (K STRING KEY, V INT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');"
@@ -163,3 +164,23 @@ def test_a_group_without_windows_leaves_the_windows_and_the_key_keeps_them() -> 
 def test_what_windows_cannot_do_is_refused(made: str, query: str, message: str) -> None:
     with pytest.raises(Refused, match=re.escape(message)):
         run_case(f"{made} CREATE {query};", [])
+
+
+def test_all_columns_of_a_join_of_windowed_streams_have_the_bounds_of_their_windows() -> None:
+    """Behind the key of each, as in ksqlDB; a stream's own `*` has none, for no column of a result may have that name."""
+    formats = "FORMAT='DELIMITED', WINDOW_TYPE='TUMBLING', WINDOW_SIZE='5 SECONDS'"
+    text = (
+        f"CREATE STREAM L (V INT, K INT KEY) WITH (KAFKA_TOPIC='l', {formats});"
+        f"CREATE STREAM R (W INT, K INT KEY) WITH (KAFKA_TOPIC='r', {formats});"
+        "CREATE STREAM A AS SELECT * FROM L;"
+        "CREATE STREAM B AS SELECT * FROM L JOIN R WITHIN 1 MINUTE ON L.K = R.K;"
+    )
+    window = {"start": 5000, "end": 10000, "type": "tumbling"}
+    given = [
+        {"topic": "l", "key": "1", "value": "2", "timestamp": 6000, "window": window},
+        {"topic": "r", "key": "1", "value": "3", "timestamp": 7000, "window": window},
+    ]
+    found = run_case(text, given)
+    assert [(record.topic, record.value) for record in found] == [("A", "2"), ("B", "5000,10000,2,1,5000,10000,3")]
+    with rules.under(rules.FIRST):
+        assert run_case(text, given)[1].value == "2,3,1"

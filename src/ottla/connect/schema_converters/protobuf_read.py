@@ -34,6 +34,7 @@ from ottla.connect.schema_converters.protobuf_words import (
     PRECISION_KEY,
     TAG,
     UNION,
+    WRAPPED,
     WRAPPERS,
     Options,
 )
@@ -214,8 +215,10 @@ class ProtobufReading:
                 return SchemaBuilder.int32().name(TIME_SCHEMA.name).version(1), _time
             case "google.protobuf.Timestamp":
                 return SchemaBuilder.int64().name(TIMESTAMP_SCHEMA.name).version(1), _timestamp
-        if self._options.wrapper_nullables and name in _WRAPPER_NAMES:
+        if (self._options.wrapper_nullables or self._options.unwrapped) and name in _WRAPPER_NAMES:
             builder, read = self._scalar(field.message_type.fields[0], _notes(field))
+            if self._options.unwrapped:
+                builder.parameter(WRAPPED, "true")
             return builder, lambda message: read(message.value)
         return self._struct(field.message_type)
 

@@ -19,6 +19,7 @@ __all__ = [
     "PRIMITIVE",
     "TAG",
     "UNION",
+    "WRAPPED",
     "WRAPPERS",
     "Options",
     "scrubbed",
@@ -31,6 +32,8 @@ ENUM = f"{NAMESPACE}.Enum"
 UNION = f"{NAMESPACE}.Union"
 """What the names of structs begin with that stand for a oneof."""
 DEFAULT_NAME = "ConnectDefault"
+WRAPPED = "ottla.protobuf.wrapped"
+"""The parameter of a field's schema that was read of a wrapper message."""
 PRECISION_KEY = "connect.decimal.precision"
 DECIMAL = decimal_schema(0).name
 LOGICAL = {
@@ -76,6 +79,8 @@ class Options:
     optional_nullables: bool = False
     optional_proto2: bool = True
     wrapper_nullables: bool = False
+    unwrapped: bool = False
+    """Whether fields that are wrapper messages are read as what they hold, and written so by the schema that was read."""
     raw_primitives: bool = True
     struct_for_nulls: bool = False
     union_index: bool = True

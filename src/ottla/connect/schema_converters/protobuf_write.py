@@ -21,6 +21,7 @@ from ottla.connect.schema_converters.protobuf_words import (
     PRIMITIVE,
     TAG,
     UNION,
+    WRAPPED,
     WRAPPERS,
     Options,
     scrubbed,
@@ -208,7 +209,7 @@ class ProtobufWriting:
         if schema.type in (SchemaType.INT8, SchemaType.INT16):
             notes = self._notes({"connect.type": schema.type.value})
         write = _plain_writer(schema)
-        if wrap and self._options.wrapper_nullables and schema.optional:
+        if schema.parameter(WRAPPED) or (wrap and self._options.wrapper_nullables and schema.optional):
             self._imports[_WRAPPERS_FILE] = None
             return f".{_WRAPPER_OF[kind]}", notes, lambda value: {"value": write(value)}
         return kind, notes, write

@@ -37,9 +37,12 @@ extend google.protobuf.EnumValueOptions {
 }
 """
 
+# Its import is ours: Confluent's parser takes `confluent.field_meta` wherever a decimal stands, imported or not.
 _DECIMAL = """
 syntax = "proto3";
 package confluent.type;
+
+import public "confluent/meta.proto";
 
 option go_package = "../type";
 

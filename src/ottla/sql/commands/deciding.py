@@ -13,14 +13,14 @@ from ottla.sql.commands.replacing import REPLACES
 from ottla.sql.commands.state import ServerState
 from ottla.sql.definitions import DEFAULT_KEY_FORMAT, DEFAULT_VALUE_FORMAT, WRAP_SINGLE_VALUES
 from ottla.sql.errors import SqlError
-from ottla.sql.planning import NESTED_NULLS, PRESERVE_NULLS, THROWS_ON_INVALID_TIMES
+from ottla.sql.planning import NESTED_NULLS, PRESERVE_NULLS, THROWS_ON_INVALID_TIMES, TOPIC_PREFIX
 from ottla.sql.tree import statements as s
 from ottla.sql.tree.statement_text import statement_text
 from ottla.sql.types import backticked
 
 MEANING = (
     *(DEFAULT_KEY_FORMAT, DEFAULT_VALUE_FORMAT, WRAP_SINGLE_VALUES, REPLACES),
-    *(PRESERVE_NULLS, NESTED_NULLS, THROWS_ON_INVALID_TIMES),
+    *(PRESERVE_NULLS, NESTED_NULLS, THROWS_ON_INVALID_TIMES, TOPIC_PREFIX),
 )
 """Settings that give a statement its meaning: a command keeps them as they were."""
 FUNCTIONS = "ksql.functions."

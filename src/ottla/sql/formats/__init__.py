@@ -17,7 +17,7 @@ from ottla.sql.formats.registry import WITH_SCHEMAS, SchemaForm, SchemaRegistry
 from ottla.sql.schema import SqlColumn
 from ottla.sql.types import STRING, ArrayType, MapType, SqlType, StructType
 
-__all__ = ["FORMATS", "UNWRAPS", "WRAPS", "Codec", "FormatError", "SchemaForm", "SchemaRegistry", "codec"]
+__all__ = ["FORMATS", "UNWRAPS", "WRAPS", "Codec", "FormatError", "SchemaForm", "SchemaRegistry", "check_new", "codec"]
 
 FORMATS = ("AVRO", "DELIMITED", "JSON", "JSON_SR", "KAFKA", "NONE", "PROTOBUF", "PROTOBUF_NOSR")
 """Every format of ksqlDB's, by its name."""
@@ -32,6 +32,9 @@ _TEXT_KEYS = {
     "JSON_SR": "JSON only supports MAP types with STRING keys",
 }
 """What formats say of maps whose keys are no texts."""
+_PROTOBUF_KEYS = (
+    "PROTOBUF format only supports MAP types with STRING keys. See https://github.com/confluentinc/ksql/issues/6177."
+)
 
 
 def codec(
@@ -67,6 +70,12 @@ def codec(
 
         return registered_codec(name, columns, wrapped=whole, form=form, registry=registry)
     raise SqlError(f"Unknown format: {format_}")
+
+
+def check_new(format_: str, columns: Sequence[SqlColumn]) -> None:
+    """Raise SqlError for columns that no new source may have in a format, whatever `codec` can still read and write."""
+    if format_.startswith("PROTOBUF") and any(map(_has_other_keys, (column.type for column in columns))):
+        raise SqlError(_PROTOBUF_KEYS)
 
 
 def _has_other_keys(type_: SqlType) -> bool:

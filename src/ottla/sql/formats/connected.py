@@ -5,10 +5,12 @@ ksqlDB does it in these two steps, and what a schema cannot tell is refused on t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
+from ottla.connect import DataError
 from ottla.connect.data import (
     BOOLEAN,
     BYTES,
@@ -40,6 +42,7 @@ Convert = Callable[[Any], Any]
 DECIMAL = decimal_schema(0).name
 PRECISION = "connect.decimal.precision"
 DEFAULT_PRECISION = 64
+_AVRO_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN = {
     "BOOLEAN": BOOLEAN,
     "INTEGER": INT32,
@@ -120,6 +123,17 @@ def _builder(type_: SqlType, name: str | None) -> SchemaBuilder:
         return SchemaBuilder.bytes_().name(DECIMAL).version(1).parameters(parameters)
     plain = _PLAIN[type_.base]
     return SchemaBuilder(plain.type).name(plain.name).version(plain.version)
+
+
+def check_avro_names(schema: Schema) -> None:
+    """Raise DataError, in Avro's words, for a field whose name Avro does not allow."""
+    for field in schema.fields if schema.type is SchemaType.STRUCT else ():
+        if not _AVRO_NAME.fullmatch(field.name):
+            begins = _AVRO_NAME.match(field.name) is not None
+            raise DataError(f"Illegal {'character in' if begins else 'initial character'}: {field.name}")
+        check_avro_names(field.schema)
+    if schema.type in (SchemaType.ARRAY, SchemaType.MAP):
+        check_avro_names(_present(schema.value_schema))
 
 
 def sql_type(schema: Schema, *, upper: bool) -> SqlType | None:

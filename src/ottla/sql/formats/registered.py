@@ -7,7 +7,7 @@ make by themselves, in topics that are inside a query and have none in the regis
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, cast
 
@@ -35,8 +35,11 @@ _PREFIX_BYTES = 5
 _FAILURES = (DataError, SerdeError, EvaluationError, ValueError, TypeError, ArithmeticError, RecursionError)
 
 
-def mapping_of(format_: str, form: SchemaForm) -> FormatMapping:
-    """How a format tells Connect's schemas, with the options that ksqlDB has."""
+def mapping_of(format_: str, form: SchemaForm, *, unwrapped: bool = True) -> FormatMapping:
+    """How a format tells Connect's schemas, with the options that ksqlDB has.
+
+    Protobuf's wrapper messages are what they hold, unless not `unwrapped`: then they are structs.
+    """
     if format_ == "AVRO":
         return AvroMapping(meta=False, enhanced=False, scrub=False, generalized=False)
     if format_ == "JSON_SR":
@@ -47,6 +50,7 @@ def mapping_of(format_: str, form: SchemaForm) -> FormatMapping:
             raw_primitives=False,
             optional_nullables=form.nullables == "OPTIONAL",
             wrapper_nullables=form.nullables == "WRAPPER",
+            unwrapped=unwrapped,
         )
     )
 
@@ -95,6 +99,8 @@ def _own(format_: str, columns: tuple[SqlColumn, ...], wrapped: bool, full_name:
     name = full_name or (_AVRO_NAME if is_avro else None)
     try:
         schema = connected.row_schema(columns, wrapped=wrapped, name=name, named=is_avro)
+        if is_avro:
+            connected.check_avro_names(schema)
         return mapping_of(format_, SchemaForm(full_name, nullables)).writing(schema)
     except DataError as error:
         shown = {"AVRO": "Avro", "JSON_SR": "JSON Schema"}.get(format_, "Protobuf")
@@ -142,6 +148,8 @@ class _Side:
         if self.form.schema_id is not None and self.form.known is not None:
             codec = schema_codec(self.form.known.schema, self.registry)
             path = message_path(codec, self.form.full_name)
+            if isinstance(mapping, JsonMapping):  # what a schema of others does not require may be left out
+                mapping = replace(mapping, required_only=True)
             schema, _ = mapping.reading(codec, path)
             made: Mapped = mapping.writing(schema)
         else:
@@ -212,11 +220,22 @@ class _Side:
     ) -> tuple[Schema, Callable[[Any], Any], Callable[[Any], Values | None]]:
         known = self._read_by.get((schema, path))
         if known is None:
-            codec = schema_codec(schema, self.registry)
-            connect, read = mapping_of(self.format, self.form).reading(codec, path)
-            known = connect, read, self._row_reader(connect)
+            known = self._reading_by(schema_codec(schema, self.registry), path)
             self._read_by[schema, path] = known
         return known
+
+    def _reading_by(
+        self, codec: SchemaCodec, path: tuple[int, ...] | None
+    ) -> tuple[Schema, Callable[[Any], Any], Callable[[Any], Values | None]]:
+        """How rows are read by a schema; columns that are structs may be wrapper messages as they stand there."""
+        connect, read = mapping_of(self.format, self.form).reading(codec, path)
+        try:
+            return connect, read, self._row_reader(connect)
+        except FormatError:
+            if schema_type(self.format) is not SchemaType.PROTOBUF:
+                raise
+        connect, read = mapping_of(self.format, self.form, unwrapped=False).reading(codec, path)
+        return connect, read, self._row_reader(connect)
 
     @cached_property
     def _read_by(self) -> dict[Any, Any]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import cast
 
+from ottla.sql import rules
 from ottla.sql.errors import SqlError
 from ottla.sql.expressions import type_of
-from ottla.sql.plan import Join, Named
+from ottla.sql.plan import Field, Join, Named, Node, ReadSource, nodes
 from ottla.sql.planning.references import Rows, check_columns, check_functions, resolved
 from ottla.sql.schema import PSEUDO_COLUMNS, SYSTEM_NAMES, WINDOW_BOUNDS
 from ottla.sql.tree import expressions as e
@@ -18,7 +20,8 @@ from ottla.sql.types import StructType
 Item = tuple[str, e.Expression]
 """A name and what it is of, every column under its source."""
 
-_PSEUDO = frozenset(name for name, _ in (*PSEUDO_COLUMNS, *WINDOW_BOUNDS))
+_BOUNDS = frozenset(name for name, _ in WINDOW_BOUNDS)
+_PSEUDO = frozenset((*_BOUNDS, *(name for name, _ in PSEUDO_COLUMNS)))
 
 
 class Names(set[str]):
@@ -44,7 +47,7 @@ def items_of(query: q.Query, node: Rows, *, persistent: bool = True) -> list[Ite
     found: list[Item] = []
     for item in query.select:
         found.extend(_items(item, query, node, taken, persistent))
-    _check_names(query, [name for name, _ in found], persistent)
+    _check_names(query, found, _new_keys(query, node), persistent)
     return found
 
 
@@ -85,20 +88,62 @@ def _items(item: q.SelectItem, query: q.Query, node: Rows, taken: Names, persist
 def star(
     query: q.Query, node: Rows, taken: Names, source: str | None = None, *, persistent: bool = True
 ) -> Iterator[Item]:
-    """What `*` is: with PARTITION BY the new key before all other columns; of a join every column with its source's name."""
-    partition_by = () if query.partition_by == (e.NullLiteral(),) else query.partition_by or ()
-    first = [resolved(each, node) for each in partition_by]
+    """What `*` is: of a join every column with its source's name.
+
+    With PARTITION BY the new key stands before all other columns, the old one behind them.
+    """
+    first = _new_keys(query, node)
     for expression in first:
-        yield generated(expression, taken), expression
+        yield _key_name(expression, query, taken), expression
     if isinstance(node, Join) and node.made_key is not None and source is None and not first:
         yield node.made_key.name, e.Column(node.made_key.name)
-    for field in node.fields:
+    for field in _ordered(node, moved=query.partition_by is not None) if rules.hold(rules.STRICT) else node.fields:
         column = e.Column(field.name, field.source)
-        bound = not persistent and field.name in ("WINDOWSTART", "WINDOWEND")
-        if field.source is None or (field.name in _PSEUDO and not bound) or column in first:
-            continue
-        if source in (None, field.source):
+        shows = _is_shown(field.name, query, persistent=persistent)
+        if field.source is not None and shows and column not in first and source in (None, field.source):
             yield (f"{field.source}_{field.name}" if query.joins else field.name), column
+
+
+def _is_shown(name: str, query: q.Query, *, persistent: bool) -> bool:
+    """Whether `*` has a column of a source: those that a sink may not have by their own names are columns of a join."""
+    if name not in _PSEUDO:
+        return True
+    if name in _BOUNDS:
+        return not persistent or (bool(query.joins) and rules.hold(rules.STRICT))
+    return bool(query.joins) and query.partition_by is not None and rules.hold(rules.STRICT)
+
+
+def _new_keys(query: q.Query, node: Rows) -> list[e.Expression]:
+    """What PARTITION BY makes the key of; nothing for NULL."""
+    partition_by = () if query.partition_by == (e.NullLiteral(),) else query.partition_by or ()
+    return [resolved(each, node) for each in partition_by]
+
+
+def _key_name(expression: e.Expression, query: q.Query, taken: Names) -> str:
+    prefixed = query.joins and rules.hold(rules.STRICT)
+    if prefixed and isinstance(expression, e.Column) and expression.source is not None:
+        return f"{expression.source}_{expression.name}"
+    return generated(expression, taken)
+
+
+def _ordered(node: Rows, *, moved: bool) -> Iterator[Field]:
+    """The fields of each source in the order of `*`: its key, its windows' bounds and its values.
+
+    Where PARTITION BY has `moved` the rows, its values, pseudo columns, key and bounds. The order is seen in formats without
+    names, as DELIMITED.
+    """
+    read = (each for each in nodes(cast(Node, node)) if isinstance(each, ReadSource))
+    keys = {field for each in read for field in each.key}
+
+    def place(field: Field) -> int:
+        if field in keys:
+            return 1 if moved else -2
+        if field.name in _BOUNDS:
+            return 2 if moved else -1
+        return 0
+
+    for name in dict.fromkeys(field.source for field in node.fields):
+        yield from sorted((field for field in node.fields if field.source == name), key=place)
 
 
 def _joined_name(expression: e.Expression, node: Rows) -> e.Expression:
@@ -123,13 +168,13 @@ def generated(expression: e.Expression, taken: Names) -> str:
     return name
 
 
-def _check_names(query: q.Query, names: list[str], persistent: bool) -> None:
+def _check_names(query: q.Query, items: list[Item], keys: list[e.Expression], persistent: bool) -> None:
     aliases = {item.alias for item in query.select if isinstance(item, q.Selected)}
-    counts = Counter(names)
-    for name in names:
+    counts = Counter(name for name, _ in items)
+    for name, of in items:
         if counts[name] > 1:
             raise SqlError(f"The projection contains a duplicate column name: `{name}`.")
         if name in SYSTEM_NAMES and name in aliases:
             raise SqlError(f"`{name}` is a reserved column name. You cannot use it as an alias for a column.")
-        if name in SYSTEM_NAMES and persistent:
+        if name in SYSTEM_NAMES and persistent and of not in keys:
             raise SqlError(f"Reserved column name in select: `{name}`. Please remove or alias the column.")

@@ -26,6 +26,9 @@ from ottla.sql.tree import queries as q
 from ottla.sql.tree import statements as s
 from ottla.sql.types import DecimalType, SqlType, implicitly_casts
 
+TOPIC_PREFIX = "ksql.output.topic.name.prefix"
+"""The setting with what the topics of CREATE AS begin with whose statements name none."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Analysed:
@@ -64,7 +67,7 @@ def plan_create_as(statement: s.CreateAs, catalogue: Catalogue, settings: Mappin
     sink = Source(
         statement.kind,
         statement.name,
-        given.topic or statement.name,
+        given.topic or settings.get(TOPIC_PREFIX, "") + statement.name,
         schema,
         layout,
         given.timestamp,
@@ -162,6 +165,8 @@ def _analysed(
         texts = tuple(shown(resolved(each, node)) for each in query.group_by)
         return _Analysed(table, tuple(selected), key, "grouping expression", rekeyed=False, texts=texts)
     if query.partition_by is not None:
+        if not query.partition_by and rules.hold(rules.STRICT):
+            raise SqlError("PARTITION BY requires at least one expression")
         for each in query.partition_by:
             check_columns(
                 each,

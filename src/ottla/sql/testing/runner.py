@@ -12,6 +12,7 @@ from ottla.sql.errors import ParseError, SqlError, UnsupportedError
 from ottla.sql.lowering import application_id, topology_of
 from ottla.sql.parser.texts import StatementText, split_statements
 from ottla.sql.plan import QueryPlan
+from ottla.sql.testing.numbering import with_declared
 from ottla.sql.testing.observing import check_expected
 from ottla.sql.testing.payloads import Window, bytes_of, key_and_window, value_of, windowed_bytes
 from ottla.sql.testing.session import Session
@@ -88,7 +89,8 @@ def run_case(
 def _run_case(
     text: str, inputs: Iterable[Mapping[str, object]], listed: Sequence[Mapping[str, object]], engine: Engine
 ) -> list[CaseRecord]:
-    session = Session(Catalogue(registry=LazyRegistry(listed)), partitions=_partitions(listed))
+    topics = with_declared(text, listed) if "SCHEMA_ID" in text.upper() else listed
+    session = Session(Catalogue(registry=LazyRegistry(topics)), partitions=_partitions(listed))
     _carry_out(text, session)
     for given in inputs:
         _take_in(given, session)
