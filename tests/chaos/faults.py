@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tests.chaos.moves import COORDINATORS, move_leaders
 from tests.chaos.world import World
 
 __all__ = ["FAULTS", "Fault", "available"]
@@ -90,6 +91,15 @@ def rolling_restart(world: World, topic: str, rng: random.Random, say: Say) -> N
         world.await_full([topic])
 
 
+def moves(world: World, topic: str, rng: random.Random, say: Say) -> None:
+    """Leaders and copies move, of the round's topics and of those that coordinators keep; no node is broken."""
+    topics = [topic, topic.replace("plain", "txn"), *COORDINATORS]
+    seconds = rng.uniform(5, 10)
+    say(f"leaders and copies move for {seconds:.1f} s")
+    say(f"{move_leaders(world.bootstrap, topics, world.nodes, rng, seconds)} partitions were moved")
+    world.await_full(topics)
+
+
 def isolate(world: World, topic: str, rng: random.Random, say: Say) -> None:
     """A node and the others do not hear each other; clients reach all of them."""
     assert world.network is not None
@@ -147,6 +157,7 @@ FAULTS = (
     Fault("one way", one_way, "network"),
     Fault("full disk", full_disk, "disk"),
     Fault("stop", stop),
+    Fault("moves", moves),
     Fault("bridge", bridge, "network"),
     Fault("kill all", kill_all),
 )

@@ -319,6 +319,26 @@ def test_a_coordinator_is_found_once_and_again_when_it_has_moved() -> None:
     asyncio.run(run())
 
 
+def test_a_coordinator_that_other_brokers_do_not_know_is_asked_for_again() -> None:
+    """It stops, or has just started: who told of it, and who lists the brokers, need not know the same yet."""
+
+    async def run() -> None:
+        nodes = [9, 9, 1]
+        script: dict[int, Any] = {
+            API_VERSIONS: offers({API_VERSIONS: 4, METADATA: 12, FIND_COORDINATOR: 4, DESCRIBE_GROUPS: 5}),
+            FIND_COORDINATOR: lambda request, version: FindCoordinatorResponse(
+                coordinators=[Coordinator(key=request.coordinator_keys[0], node_id=nodes.pop(0))]
+            ),
+            DESCRIBE_GROUPS: lambda request, version: DescribeGroupsResponse(groups=[DescribedGroup(group_id="g")]),
+        }
+        async with scripted_broker(script) as broker, Client(at(broker), limits=HASTY) as client:
+            script[METADATA] = lambda request, version: broker.metadata([1])
+            response = await client.request(DescribeGroupsRequest(groups=["g"]), coordinator_of=Coordinated("g"))
+            assert response.groups[0].group_id == "g" and not nodes
+
+    asyncio.run(run())
+
+
 def test_a_group_that_no_broker_coordinates_is_an_error_in_the_brokers_words() -> None:
     async def run() -> None:
         script: dict[int, Any] = {

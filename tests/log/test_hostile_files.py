@@ -29,9 +29,11 @@ SEGMENT_FILES = (".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch
 CHECKPOINTS = (
     "recovery-point-offset-checkpoint",
     "log-start-offset-checkpoint",
+    "log-start-offset-sums",
     "replication-offset-checkpoint",
     "cleaner-offset-checkpoint",
     ".kafka_cleanshutdown",
+    ".ottla_cleanshutdown",
 )
 ENDS = ("clean", "kill")
 Damage = Callable[[bytes, bytes, bytes, Random], bytes]
@@ -48,6 +50,10 @@ DAMAGES: dict[str, Damage] = {
     "of another segment": lambda own, other, before, rng: other,
     "of another day": lambda own, other, before, rng: before,
     "doubled": lambda own, other, before, rng: own + own,
+    "more digits than Python reads": lambda own, other, before, rng: (
+        own.rpartition(b" ")[0] + b" " + b"9" * 6000 + b"\n"
+    ),
+    "an infinite number": lambda own, other, before, rng: b'{"version":0,"brokerEpoch":1e400}',
     "one bit": lambda own, other, before, rng: flipped(own, rng),
 }
 
@@ -239,7 +245,10 @@ def test_a_start_believes_the_log_and_no_file_that_is_made_of_it(
     folder = Path(shutil.copytree(folders[end], tmp_path / "data"))
     expected = truth(folder)
     count = spoil(folder, folders["before"], ends, how, Random(f"{ends} {how} {end}"))
-    assert count or (ends, end) in {(".kafka_cleanshutdown", "kill"), ("cleaner-offset-checkpoint", end)}
+    assert count or (ends, end) in {
+        *((each, "kill") for each in CHECKPOINTS if "cleanshutdown" in each),
+        ("cleaner-offset-checkpoint", end),
+    }
     log_dir, log = open_dir(folder)
     assert said(log) == expected
     log_dir.close(broker_epoch=3, high_watermarks={PARTITION: (log, Offset(log.log_end_offset))})

@@ -37,7 +37,13 @@ def test_a_state_comes_back_as_it_was(state: ElectionState) -> None:
     assert parse_election_state(render_election_state(state, kraft_version=1, voters=VOTERS)) == state
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"data_version":9}', '{"leaderId":"x","data_version":1}', "\ufffd"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{}", "[]", '{"data_version":9}', '{"leaderId":"x","data_version":1}', "\ufffd"),
+        '{"leaderId":1e400,"leaderEpoch":1,"votedId":-1,"data_version":1}',
+    ],
+)
 def test_what_is_not_a_state_is_corruption(text: str) -> None:
     with pytest.raises(CorruptionError):
         parse_election_state(text)

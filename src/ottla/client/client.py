@@ -405,8 +405,11 @@ class Client:
         node = await self._find_coordinator(wanted)
         try:
             return await self._connect_node(node)
-        except KafkaError:
+        except KafkaError as error:
             self._coordinators.pop(wanted, None)  # another broker takes over what this one coordinated
+            if error.code is ErrorCode.BROKER_NOT_AVAILABLE:  # it stops or starts: not all know of that at one time
+                text = f"the coordinator of {wanted.key} is not there: {error.message}"
+                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text) from error
             raise
 
     async def _learn(self, topics: set[str]) -> None:

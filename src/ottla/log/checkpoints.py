@@ -151,7 +151,7 @@ def forget_starts(disk: Disk, path: str) -> None:
 
 def _read_sums(disk: Disk, path: str) -> dict[TopicPartition, Offset] | None:
     text, found, crc = (disk.read(join(path, SUMS_FILE)) or b"").rpartition(b"crc32c ")
-    if not found or not crc.strip().isdigit() or int(crc) != crc32c(text):
+    if not found or crc != b"%d\n" % crc32c(text):
         return None
     return _offsets_in(text, join(path, SUMS_FILE))
 
@@ -198,7 +198,7 @@ def read_deleted_topics(disk: Disk, path: str) -> frozenset[Uuid]:
     found = set()
     for line in (disk.read(join(path, DELETED_TOPICS_FILE)) or b"").split(b"\n"):
         text, _, crc = line.rpartition(b" ")
-        if crc.isdigit() and int(crc) == crc32c(text):
+        if crc == b"%d" % crc32c(text):
             found.add(parse_uuid(text.decode(errors="replace")))
     return frozenset(found)
 

@@ -661,7 +661,7 @@ def _read_clean_shutdown(disk: Disk, path: str) -> tuple[bool, int]:
         return False, -1
     try:
         return True, int(json.loads(data)["brokerEpoch"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return not data, -1  # older versions leave an empty file; nobody leaves any other
 
 

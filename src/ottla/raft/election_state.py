@@ -70,5 +70,5 @@ def parse_election_state(text: str) -> ElectionState:
             leader_id=NodeId(leader_id) if leader_id >= 0 else None,
             voted=voted,
         )
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
         raise CorruptionError(f"quorum-state is not readable: {error}") from error

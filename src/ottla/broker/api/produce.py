@@ -238,6 +238,7 @@ def _produce_in_transaction(context: RequestContext[ProduceParts], request: Prod
     """Ask the transaction's coordinator about every partition to which the transaction has not written yet."""
     identities: set[tuple[int, int]] = set()
     wanted: list[tuple[LocalPartition, int]] = []
+    not_led: Admitted = {}
     for topic in request.topic_data:
         name, refusal = _resolve(context, request, topic)
         for data in topic.partition_data:
@@ -248,6 +249,8 @@ def _produce_in_transaction(context: RequestContext[ProduceParts], request: Prod
             partition = context.services.partitions.get(name, data.index)
             if refusal is None and partition is not None and partition.replica.is_leader:
                 wanted.append((partition, header.base_sequence))
+            elif refusal is None:  # it may be led here by the time that the coordinator has answered about the others
+                not_led[TopicPartition(name, data.index)] = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if not identities:
         return _produce_any(context, request, _NOTHING_KNOWN)
     transactional_id = request.transactional_id
@@ -268,14 +271,14 @@ def _produce_in_transaction(context: RequestContext[ProduceParts], request: Prod
     )
     admitted = admit(context, writer, wanted)
     if isinstance(admitted, dict):
-        return _produce_any(context, request, admitted)
-    return _produce_when_admitted(context, request, admitted)
+        return _produce_any(context, request, not_led | admitted)
+    return _produce_when_admitted(context, request, not_led, admitted)
 
 
 async def _produce_when_admitted(
-    context: RequestContext[ProduceParts], request: Produce, admitted: Awaitable[Admitted]
+    context: RequestContext[ProduceParts], request: Produce, not_led: Admitted, admitted: Awaitable[Admitted]
 ) -> Reply:
-    return await reply_of(_produce_any(context, request, await admitted))
+    return await reply_of(_produce_any(context, request, not_led | await admitted))
 
 
 def _has_transactional(request: Produce) -> bool:

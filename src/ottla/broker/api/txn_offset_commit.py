@@ -154,7 +154,10 @@ def _commit_admitted(
     coordinator = context.services.groups
 
     def decide(shard: Shard, token: int) -> Decision:
-        partition.check_transaction(request.producer_id, request.producer_epoch, 0, verification)
+        try:
+            partition.check_transaction(request.producer_id, request.producer_epoch, 0, verification)
+        except KafkaError as error:
+            raise KafkaError(coordinator_error(error.code), error.message) from error
         group = shard.groups.get(request.group_id)
         return groups.commit_in_transaction(group, request, origin_of(context, token), coordinator.decision_context())
 

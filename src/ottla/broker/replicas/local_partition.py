@@ -25,6 +25,7 @@ from ottla.base import (
 )
 from ottla.broker.meters import TopicTraffic
 from ottla.broker.replicas.purgatory import Purgatory
+from ottla.broker.replicas.refused_batches import RefusedBatches
 from ottla.broker.replicas.topic_rules import TopicRules
 from ottla.broker.replicas.verification import Verification, Verifications, is_in_transaction
 from ottla.log import AbortedTransaction, AppendInfo, AppendOrigin, Doubt, JoinedAppend, Log, LogDir, LogSlice, examine
@@ -80,6 +81,7 @@ class LocalPartition:
         "log_dir",
         "min_insync_replicas",
         "recompress_to",
+        "refused",
         "replica",
         "rules",
         "stores_truncation",
@@ -117,6 +119,8 @@ class LocalPartition:
         self.deletions: list[Callable[[], None]] = []
         """Who waits for the copies to delete records, and looks whether they have whenever one fetches."""
         self.verifications = Verifications()
+        self.refused = RefusedBatches()
+        """Clients' batches that found no room."""
         self.verifies = True
         """False where `transaction.partition.verification.enable` says that batches begin transactions unasked."""
         self.throttled_as_follower = False
@@ -168,6 +172,7 @@ class LocalPartition:
         self.log.begin_epoch(self.replica.leader_epoch)
         self._unseen.clear()
         self.verifications.clear()
+        self.refused.clear()
         self.replica.epoch_start = self.log.log_end_offset
         self.replica.appended(self.log.log_end_offset)
 
@@ -203,9 +208,20 @@ class LocalPartition:
         """
         self.check_writable(acks)
         header = read_batch_header(records) if is_checked else admit_batch(records, self.rules, now_ms, self.log.name)
-        if header.attributes & Attributes.TRANSACTIONAL:
-            return self._append_in_transaction(records, header, verification, now_ms)
-        return self._append(records, AppendOrigin.CLIENT, now_ms)
+        if self.refused:
+            self.refused.check(header, now_ms, str(self.key))
+        try:
+            if header.attributes & Attributes.TRANSACTIONAL:
+                info = self._append_in_transaction(records, header, verification, now_ms)
+            else:
+                info = self._append(records, AppendOrigin.CLIENT, now_ms)
+        except KafkaError as error:
+            if isinstance(error.__cause__, NoSpaceError):
+                self.refused.note(header, now_ms)
+            raise
+        if self.refused:
+            self.refused.appended(header)
+        return info
 
     def append_joined(self, batches: Sequence[tuple[WritableBuffer, BatchHeader]], *, acks: int, now_ms: Millis) -> int:
         """Append clients' batches by one write, as `append_from_client` would; return the first offset.
@@ -226,6 +242,8 @@ class LocalPartition:
 
         Nothing was appended yet: several partitions can be asked before the first of them is written to.
         """
+        if self.refused:
+            return None
         try:
             self.check_writable(acks)
             return self.log.plan_joined(batches, now_ms=now_ms)
@@ -244,6 +262,9 @@ class LocalPartition:
         try:
             first = self.log.append_planned(planned, leader_epoch=self.replica.leader_epoch, now_ms=now_ms)
         except StorageError as error:
+            if isinstance(error, NoSpaceError):
+                for header, _, _ in planned.placed:
+                    self.refused.note(header, now_ms)
             raise self._failed(error) from error
         self._grew(planned.size)
         return first
