@@ -311,8 +311,8 @@ def query(args: Namespace) -> int:
     if args.reverse:
         asked["reverse"] = "true"
     try:
+        waiting = _waiting(loaded.topology(settings), settings)  # first: a store waits long for a broker that is away
         answer = lookup(application.store(args.store), asked)
-        waiting = _waiting(loaded.topology(settings), settings) if args.output == "table" else 0
     except KafkaError as error:
         raise KafkaError(error.code, f"{args.store}: {error.message}") from None
     finally:
