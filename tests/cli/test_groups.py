@@ -51,7 +51,9 @@ def test_the_name_behind_a_verb_is_what_the_command_is_about(run: Run, tmp_path:
         assert run(f"consume t --group g -n 1 {at}").out == "0\n"
         described = run(f"consumer-groups describe g {at}")
         assert described.code == 0 and "g               t " in described.out, described
-        assert run(f"consumer-groups delete g {at}").code == 0
+        for same in (f"groups describe g {at}", f"groups {at} describe g", f"groups --describe --group g {at}"):
+            assert run(same) == described
+        assert run(f"groups delete g {at}").code == 0
         assert "g" not in run(f"consumer-groups list {at}").out.split()
 
 

@@ -6,29 +6,8 @@ its answers, and raise `KafkaError` with the broker's code and words where a bro
 sense before anybody is asked. Importing this package loads no other one but `base`: commands have to begin quickly.
 """
 
-from ottla.admin.acls import create_acls, delete_acls, describe_acls
-from ottla.admin.configs import (
-    ConfigChange,
-    ConfigEntity,
-    ConfigSynonym,
-    DescribedConfig,
-    alter_config,
-    broker_ids,
-    config_names,
-    describe_config,
-    describe_configs,
-    plan_config_change,
-)
-from ottla.admin.credentials import (
-    MECHANISMS,
-    CredentialChange,
-    NewPassword,
-    SaltedPassword,
-    alter_credentials,
-    describe_credentials,
-    plan_credential_change,
-    salted_password,
-)
+from typing import TYPE_CHECKING
+
 from ottla.admin.dead_letters import (
     DeadLetter,
     LetterGroup,
@@ -41,135 +20,161 @@ from ottla.admin.dead_letters import (
     redriven,
     sent_back,
 )
-from ottla.admin.delegation_tokens import (
-    DelegationToken,
-    create_delegation_token,
-    describe_delegation_tokens,
-    expire_delegation_token,
-    renew_delegation_token,
-)
-from ottla.admin.errors import AdminError, invalid_request, raise_code, words
-from ottla.admin.features import (
-    KRAFT_VERSION_FROM,
-    METADATA_VERSION,
-    METADATA_VERSIONS,
-    FeatureUpdate,
-    FeatureVersions,
-    describe_features,
-    feature_dependency,
-    feature_levels,
-    formatted_levels,
-    metadata_version_name,
-    metadata_version_of,
-    plan_feature_update,
-    release_levels,
-    update_features,
-)
-from ottla.admin.fixes import Fixed, FixError, Fixing, Mended
-from ottla.admin.group_offsets import (
-    GroupLag,
-    MovedOffset,
-    OffsetDeletion,
-    OffsetDeletionResult,
-    OffsetReset,
-    PartitionLag,
-    ResetKind,
-    ResetTarget,
-    TopicScope,
-    delete_groups,
-    delete_offsets,
-    end_offsets,
-    group_lag,
-    partitions_in_scope,
-    plan_offset_deletion,
-    plan_offset_reset,
-    plan_reset_to_offsets,
-    reset_offsets,
-)
-from ottla.admin.groups import (
-    CONSUMER_PROTOCOL,
-    GroupDescription,
-    ListedGroup,
-    MemberDescription,
-    consumer_groups,
-    describe_group,
-    group_state,
-    list_groups,
-    remove_members,
-)
-from ottla.admin.lists import by_topic, duplicates
-from ottla.admin.quorum import ControllerEndpoint, ControllerToAdd, add_voter, describe_quorum, remove_voter
-from ottla.admin.quotas import (
-    CLIENT_QUOTAS,
-    CONNECTION_QUOTAS,
-    ClientQuota,
-    QuotaChange,
-    alter_quotas,
-    describe_quotas,
-)
-from ottla.admin.reassignments import (
-    LogDirMoveError,
-    LogDirTimeoutError,
-    OngoingReassignment,
-    PlannedReassignment,
-    ReassignmentInProgressError,
-    ReassignmentPlan,
-    ReassignmentRefusedError,
-    ReassignmentState,
-    ReplicaLogDir,
-    TopicPartitionReplica,
-    alter_reassignments,
-    list_reassignments,
-    move_log_dirs,
-    plan_reassignment,
-    propose_reassignment,
-    reassignment_states,
-    replica_assignments,
-    replica_log_dirs,
-)
-from ottla.admin.rest import RestError, Worker
-from ottla.admin.share_groups import (
-    Deliveries,
-    alter_share_starts,
-    delete_share_starts,
-    describe_share_group,
-    share_deliveries,
-    share_starts,
-)
-from ottla.admin.throttles import (
-    ReplicaMove,
-    ThrottleChange,
-    apply_throttles,
-    plan_broker_throttles,
-    plan_disk_throttles,
-    plan_throttle_removal,
-    replica_moves,
-)
-from ottla.admin.topics import (
-    PartitionDescription,
-    TopicDescription,
-    TopicToCreate,
-    add_partitions,
-    create_topic,
-    delete_topics,
-    describe_topics,
-    topic_with_id,
-)
-from ottla.admin.traffic import ClientTraffic, client_traffic
-from ottla.admin.transactions import (
-    ListedTransaction,
-    PartitionProducer,
-    TransactionAbort,
-    TransactionDescription,
-    abort_transaction,
-    describe_producers,
-    describe_transaction,
-    find_hanging_transactions,
-    led_partitions,
-    list_transactions,
-    plan_abort,
-    terminate_transaction,
-)
+from ottla.base import late_imports
+
+if TYPE_CHECKING:
+    from ottla.admin.acls import create_acls, delete_acls, describe_acls
+    from ottla.admin.configs import (
+        ConfigChange,
+        ConfigEntity,
+        ConfigSynonym,
+        DescribedConfig,
+        alter_config,
+        broker_ids,
+        config_names,
+        describe_config,
+        describe_configs,
+        plan_config_change,
+    )
+    from ottla.admin.credentials import (
+        MECHANISMS,
+        CredentialChange,
+        NewPassword,
+        SaltedPassword,
+        alter_credentials,
+        describe_credentials,
+        plan_credential_change,
+        salted_password,
+    )
+    from ottla.admin.delegation_tokens import (
+        DelegationToken,
+        create_delegation_token,
+        describe_delegation_tokens,
+        expire_delegation_token,
+        renew_delegation_token,
+    )
+    from ottla.admin.errors import AdminError, invalid_request, raise_code, words
+    from ottla.admin.features import (
+        KRAFT_VERSION_FROM,
+        METADATA_VERSION,
+        METADATA_VERSIONS,
+        FeatureUpdate,
+        FeatureVersions,
+        describe_features,
+        feature_dependency,
+        feature_levels,
+        formatted_levels,
+        metadata_version_name,
+        metadata_version_of,
+        plan_feature_update,
+        release_levels,
+        update_features,
+    )
+    from ottla.admin.fixes import Fixed, FixError, Fixing, Mended
+    from ottla.admin.group_offsets import (
+        GroupLag,
+        MovedOffset,
+        OffsetDeletion,
+        OffsetDeletionResult,
+        OffsetReset,
+        PartitionLag,
+        ResetKind,
+        ResetTarget,
+        TopicScope,
+        delete_groups,
+        delete_offsets,
+        end_offsets,
+        group_lag,
+        partitions_in_scope,
+        plan_offset_deletion,
+        plan_offset_reset,
+        plan_reset_to_offsets,
+        reset_offsets,
+    )
+    from ottla.admin.groups import (
+        CONSUMER_PROTOCOL,
+        GroupDescription,
+        ListedGroup,
+        MemberDescription,
+        consumer_groups,
+        describe_group,
+        group_state,
+        list_groups,
+        remove_members,
+    )
+    from ottla.admin.lists import by_topic, duplicates
+    from ottla.admin.quorum import ControllerEndpoint, ControllerToAdd, add_voter, describe_quorum, remove_voter
+    from ottla.admin.quotas import (
+        CLIENT_QUOTAS,
+        CONNECTION_QUOTAS,
+        ClientQuota,
+        QuotaChange,
+        alter_quotas,
+        describe_quotas,
+    )
+    from ottla.admin.reassignments import (
+        LogDirMoveError,
+        LogDirTimeoutError,
+        OngoingReassignment,
+        PlannedReassignment,
+        ReassignmentInProgressError,
+        ReassignmentPlan,
+        ReassignmentRefusedError,
+        ReassignmentState,
+        ReplicaLogDir,
+        TopicPartitionReplica,
+        alter_reassignments,
+        list_reassignments,
+        move_log_dirs,
+        plan_reassignment,
+        propose_reassignment,
+        reassignment_states,
+        replica_assignments,
+        replica_log_dirs,
+    )
+    from ottla.admin.rest import RestError, Worker
+    from ottla.admin.share_groups import (
+        Deliveries,
+        alter_share_starts,
+        delete_share_starts,
+        describe_share_group,
+        share_deliveries,
+        share_starts,
+    )
+    from ottla.admin.throttles import (
+        ReplicaMove,
+        ThrottleChange,
+        apply_throttles,
+        plan_broker_throttles,
+        plan_disk_throttles,
+        plan_throttle_removal,
+        replica_moves,
+    )
+    from ottla.admin.topics import (
+        PartitionDescription,
+        TopicDescription,
+        TopicToCreate,
+        add_partitions,
+        create_topic,
+        delete_topics,
+        describe_topics,
+        topic_with_id,
+    )
+    from ottla.admin.traffic import ClientTraffic, client_traffic
+    from ottla.admin.transactions import (
+        ListedTransaction,
+        PartitionProducer,
+        TransactionAbort,
+        TransactionDescription,
+        abort_transaction,
+        describe_producers,
+        describe_transaction,
+        find_hanging_transactions,
+        led_partitions,
+        list_transactions,
+        plan_abort,
+        terminate_transaction,
+    )
 
 __all__ = [
     "CLIENT_QUOTAS",
@@ -326,3 +331,192 @@ __all__ = [
     "update_features",
     "words",
 ]
+
+_LATE = {
+    **dict.fromkeys(("create_acls", "delete_acls", "describe_acls"), "ottla.admin.acls"),
+    **dict.fromkeys(
+        (
+            "ConfigChange",
+            "ConfigEntity",
+            "ConfigSynonym",
+            "DescribedConfig",
+            "alter_config",
+            "broker_ids",
+            "config_names",
+            "describe_config",
+            "describe_configs",
+            "plan_config_change",
+        ),
+        "ottla.admin.configs",
+    ),
+    **dict.fromkeys(
+        (
+            "MECHANISMS",
+            "CredentialChange",
+            "NewPassword",
+            "SaltedPassword",
+            "alter_credentials",
+            "describe_credentials",
+            "plan_credential_change",
+            "salted_password",
+        ),
+        "ottla.admin.credentials",
+    ),
+    **dict.fromkeys(
+        (
+            "DelegationToken",
+            "create_delegation_token",
+            "describe_delegation_tokens",
+            "expire_delegation_token",
+            "renew_delegation_token",
+        ),
+        "ottla.admin.delegation_tokens",
+    ),
+    **dict.fromkeys(("AdminError", "invalid_request", "raise_code", "words"), "ottla.admin.errors"),
+    **dict.fromkeys(
+        (
+            "KRAFT_VERSION_FROM",
+            "METADATA_VERSION",
+            "METADATA_VERSIONS",
+            "FeatureUpdate",
+            "FeatureVersions",
+            "describe_features",
+            "feature_dependency",
+            "feature_levels",
+            "formatted_levels",
+            "metadata_version_name",
+            "metadata_version_of",
+            "plan_feature_update",
+            "release_levels",
+            "update_features",
+        ),
+        "ottla.admin.features",
+    ),
+    **dict.fromkeys(("Fixed", "FixError", "Fixing", "Mended"), "ottla.admin.fixes"),
+    **dict.fromkeys(
+        (
+            "GroupLag",
+            "MovedOffset",
+            "OffsetDeletion",
+            "OffsetDeletionResult",
+            "OffsetReset",
+            "PartitionLag",
+            "ResetKind",
+            "ResetTarget",
+            "TopicScope",
+            "delete_groups",
+            "delete_offsets",
+            "end_offsets",
+            "group_lag",
+            "partitions_in_scope",
+            "plan_offset_deletion",
+            "plan_offset_reset",
+            "plan_reset_to_offsets",
+            "reset_offsets",
+        ),
+        "ottla.admin.group_offsets",
+    ),
+    **dict.fromkeys(
+        (
+            "CONSUMER_PROTOCOL",
+            "GroupDescription",
+            "ListedGroup",
+            "MemberDescription",
+            "consumer_groups",
+            "describe_group",
+            "group_state",
+            "list_groups",
+            "remove_members",
+        ),
+        "ottla.admin.groups",
+    ),
+    **dict.fromkeys(("by_topic", "duplicates"), "ottla.admin.lists"),
+    **dict.fromkeys(
+        ("ControllerEndpoint", "ControllerToAdd", "add_voter", "describe_quorum", "remove_voter"), "ottla.admin.quorum"
+    ),
+    **dict.fromkeys(
+        ("CLIENT_QUOTAS", "CONNECTION_QUOTAS", "ClientQuota", "QuotaChange", "alter_quotas", "describe_quotas"),
+        "ottla.admin.quotas",
+    ),
+    **dict.fromkeys(
+        (
+            "LogDirMoveError",
+            "LogDirTimeoutError",
+            "OngoingReassignment",
+            "PlannedReassignment",
+            "ReassignmentInProgressError",
+            "ReassignmentPlan",
+            "ReassignmentRefusedError",
+            "ReassignmentState",
+            "ReplicaLogDir",
+            "TopicPartitionReplica",
+            "alter_reassignments",
+            "list_reassignments",
+            "move_log_dirs",
+            "plan_reassignment",
+            "propose_reassignment",
+            "reassignment_states",
+            "replica_assignments",
+            "replica_log_dirs",
+        ),
+        "ottla.admin.reassignments",
+    ),
+    **dict.fromkeys(("RestError", "Worker"), "ottla.admin.rest"),
+    **dict.fromkeys(
+        (
+            "Deliveries",
+            "alter_share_starts",
+            "delete_share_starts",
+            "describe_share_group",
+            "share_deliveries",
+            "share_starts",
+        ),
+        "ottla.admin.share_groups",
+    ),
+    **dict.fromkeys(
+        (
+            "ReplicaMove",
+            "ThrottleChange",
+            "apply_throttles",
+            "plan_broker_throttles",
+            "plan_disk_throttles",
+            "plan_throttle_removal",
+            "replica_moves",
+        ),
+        "ottla.admin.throttles",
+    ),
+    **dict.fromkeys(
+        (
+            "PartitionDescription",
+            "TopicDescription",
+            "TopicToCreate",
+            "add_partitions",
+            "create_topic",
+            "delete_topics",
+            "describe_topics",
+            "topic_with_id",
+        ),
+        "ottla.admin.topics",
+    ),
+    **dict.fromkeys(("ClientTraffic", "client_traffic"), "ottla.admin.traffic"),
+    **dict.fromkeys(
+        (
+            "ListedTransaction",
+            "PartitionProducer",
+            "TransactionAbort",
+            "TransactionDescription",
+            "abort_transaction",
+            "describe_producers",
+            "describe_transaction",
+            "find_hanging_transactions",
+            "led_partitions",
+            "list_transactions",
+            "plan_abort",
+            "terminate_transaction",
+        ),
+        "ottla.admin.transactions",
+    ),
+}
+
+__getattr__ = late_imports(__name__, _LATE)
+"""Imports each part when it is first asked for: a command needs one or two of the thirty."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from ottla.base import OttlaError
+from ottla.base import OttlaError, why_unreached
 
 if TYPE_CHECKING:
     import ssl
@@ -91,10 +91,10 @@ class Worker:
                 return str(bounded(error), "utf-8", "replace")
             raise _refused(error) from error
         except (OSError, ValueError) as error:
-            reason = getattr(error, "reason", error)
+            reason = why_unreached(error)
             raise RestError(
                 f"no {self._what} answers at {self.url}: {reason}; start one, or name another with --url",
-                reason=str(reason),
+                reason=reason,
             ) from error
 
     def _request(self, path: str, data: bytes | None, headers: Mapping[str, str], method: str) -> Request:
@@ -122,7 +122,7 @@ class Worker:
             except urllib.error.HTTPError as error:
                 raise _refused(error) from error
             except (OSError, ValueError) as error:
-                raise RestError(f"no {self._what} answers at {self.url}: {getattr(error, 'reason', error)}") from error
+                raise RestError(f"no {self._what} answers at {self.url}: {why_unreached(error)}") from error
             yield answer
 
     @staticmethod

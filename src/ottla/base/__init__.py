@@ -52,6 +52,7 @@ from ottla.base.java_hash import coordinating_partition, java_hash
 from ottla.base.late_imports import late_imports
 from ottla.base.plain_values import plain_bytes, plain_value
 from ottla.base.seams import Clock, Offload, Rng
+from ottla.base.unreached import why_unreached
 from ottla.base.uuids import parse_uuid, random_uuid, uuid_text
 
 __all__ = [
@@ -104,4 +105,5 @@ __all__ = [
     "random_uuid",
     "truncated",
     "uuid_text",
+    "why_unreached",
 ]

@@ -18,7 +18,8 @@ def parse_action(noun: str, parsers: Mapping[str, Options], argv: Sequence[str])
     action = next((word for word in argv if word in parsers), None)
     if action is not None:
         at = list(argv).index(action)
-        return action, parsers[action].parse([*argv[:at], *argv[at + 1 :]])
+        parser = parsers[action]
+        return action, parser.parse([*argv[:at], *parser.named(argv[at + 1 :])])
     names = ", ".join(parsers)
     if set(argv) & {"-h", "--help"}:
         lines = [f"  {name:<{max(map(len, parsers))}}  {parser.description}" for name, parser in parsers.items()]

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ottla.base import OttlaError
+from ottla.base import OttlaError, why_unreached
 from ottla.cli.commands.home import HOME
 from ottla.cli.local.log_format import FORMATS, LEVELS, log_to_stderr
 from ottla.cli.options import Options, properties_file, warn
@@ -206,7 +206,7 @@ async def _start(
     try:
         await worker.start()
     except (OttlaError, OSError) as error:
-        warn(f"ottla {noun}: {error}")
+        warn(f"ottla {noun}: {why_unreached(error)}")
         return FAILED
     try:
         end = await begin(worker)

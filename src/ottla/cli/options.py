@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ottla.base import ConfigError, ErrorCode, KafkaError
 from ottla.cli.kafka_names import KAFKA_NOUNS
 from ottla.cli.output import FORMS
+from ottla.cli.verbs import flagged, named, subject_of, verbs_text
 
 if TYPE_CHECKING:
     from ottla.client import BlockingClient
@@ -38,10 +39,6 @@ __all__ = [
 
 
 LONG_MAX = 2**63 - 1
-SUBJECTS = ("--topic", "--group", "--transactional-id")
-"""What a name behind a verb names: the first of these that a command has."""
-SUBJECT_OF = {"consumer-groups": "--group"}
-"""What it names for a command that has another one of them first."""
 SECURITY = ("security.", "sasl.", "ssl.")
 """How settings begin that say how a client connects."""
 PLACES = {"FILE", "FOLDER", "DIR", "PATH", "CSV"}
@@ -81,27 +78,38 @@ class Options(argparse.ArgumentParser):
         return args
 
     def _flagged(self, argv: Sequence[str]) -> Sequence[str]:
-        """Return `create x` as `--create --topic x`: a first word that is a flag here, and a name behind it."""
-        flags = {name: action.nargs == 0 for action in self._actions for name in action.option_strings}
-        takes_words = any(not action.option_strings for action in self._actions)
-        if takes_words or not argv or not flags.get(f"--{argv[0]}"):
+        """Return `create x` as `--create --topic x`, where no word stands for itself here."""
+        if any(not action.option_strings for action in self._actions):
             return argv
-        subject = self._subject()
-        if subject is None or len(argv) < 2 or argv[1].startswith("-"):
-            return [f"--{argv[0]}", *argv[1:]]
-        return [f"--{argv[0]}", subject, *argv[1:]]
+        return flagged(self._noun, argv, self._options)
 
-    def _subject(self) -> str | None:
-        """Return the option that names what this command is about, or None where it has none."""
-        noun = self.prog.partition(" ")[2]
-        return SUBJECT_OF.get(noun) or next((name for name in SUBJECTS if name in self._option_string_actions), None)
+    def named(self, words: Sequence[str]) -> list[str]:
+        """Return what stands behind an action with an option before its names; see `verbs.named`."""
+        if any(not action.option_strings for action in self._actions):
+            return list(words)
+        return named(self._noun, words, self._options)
+
+    def format_help(self) -> str:
+        """Return the help, with its verbs where it has some."""
+        if not any(not action.option_strings for action in self._actions):
+            self.epilog = self.epilog or verbs_text(self._noun, self._options)
+        return super().format_help()
+
+    @property
+    def _noun(self) -> str:
+        return self.prog.partition(" ")[2]
+
+    @property
+    def _options(self) -> dict[str, bool]:
+        """Each option, and whether it takes a value."""
+        return {name: action.nargs not in (0, "?") for action in self._actions for name in action.option_strings}
 
     def _joined(self, argv: Sequence[str]) -> list[str]:
         """Join `--offset -1h` and `--by-duration -PT1H` by `=`: argparse would take the value for an option."""
         found: list[str] = []
         for word in argv:
             is_value = re.match(r"-\d", word) or (re.match(r"-[^-]", word) and not self._is_option(word))
-            if is_value and found and re.fullmatch(r"--[\w.-]+", found[-1]) and self._takes_a_value(found[-1]):
+            if is_value and found and re.fullmatch(r"--[\w.-]+", found[-1]) and self.takes_a_value(found[-1]):
                 found[-1] += f"={word}"
             else:
                 found.append(word)
@@ -112,7 +120,7 @@ class Options(argparse.ArgumentParser):
         name = word.partition("=")[0]
         return any(each == name or (len(each) == 2 and word.startswith(each)) for each in self._option_string_actions)
 
-    def _takes_a_value(self, option: str) -> bool:
+    def takes_a_value(self, option: str) -> bool:
         """Return whether an option takes one value; True for one that is not known here, as an abbreviation."""
         action = self._option_string_actions.get(option)
         return action is None or action.nargs is None
@@ -145,7 +153,7 @@ class Options(argparse.ArgumentParser):
         found = longer or get_close_matches(option, known, 1)
         if found:
             return f"Did you mean {' or '.join(found)}?"
-        subject = None if option.startswith("-") else self._subject()
+        subject = None if option.startswith("-") else subject_of(self._noun, self._options)
         return f"A name stands behind its option: {subject} {option}." if subject else ""
 
     def error(self, message: str) -> NoReturn:

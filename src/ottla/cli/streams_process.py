@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
-__all__ = ["Interrupted", "StopSignals", "leave", "spark_log", "standard_error_to"]
+__all__ = ["Interrupted", "StopSignals", "leave", "phases_on_standard_error", "spark_log", "standard_error_to"]
 
 
 class Interrupted(KeyboardInterrupt):
@@ -69,6 +69,19 @@ def spark_log(application_id: str) -> Path:
     folder = Path(home if home else Path.home() / ".local" / "state") / "ottla" / "streams"
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{application_id}.log"
+
+
+@contextmanager
+def phases_on_standard_error() -> Iterator[None]:
+    """Say which phase Spark's start is in, also where standard error goes to a file meanwhile."""
+    from ottla.spark import phases_told_by
+
+    kept = os.dup(2)
+    try:
+        with phases_told_by(lambda words: os.write(kept, f"{words}\n".encode())):
+            yield
+    finally:
+        os.close(kept)
 
 
 @contextmanager

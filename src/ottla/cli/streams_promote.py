@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
-from ottla.base import OttlaError
+from ottla.base import OttlaError, why_unreached
 from ottla.cli.options import Options, UsageError
 from ottla.cli.streams_app import application_options, load, settings_of
 
@@ -97,7 +97,9 @@ def _asked(args: Namespace, body: Mapping[str, Any]) -> Mapping[str, Any]:
     except urllib.error.HTTPError as error:
         raise PromoteError(_words(error)) from None
     except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
-        raise PromoteError(f"the application at {args.url} does not answer: {error}") from None
+        raise PromoteError(
+            f"the application at {args.url} does not answer: {why_unreached(error)}; is it running, with `--http`?"
+        ) from None
 
 
 def _words(error: urllib.error.HTTPError) -> str:

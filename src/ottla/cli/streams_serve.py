@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ottla.base import OttlaError
+from ottla.base import OttlaError, why_unreached
 from ottla.cli.options import Options, UsageError, properties_file, warn, whole_number
 from ottla.cli.streams_app import ApplicationFileError, load
 from ottla.cli.streams_process import StopSignals, leave, spark_log, standard_error_to
@@ -106,7 +106,7 @@ def _begin(server: ServiceServer, name: str, stopping: StopSignals) -> None:
     try:
         application = server.add(name)
     except (OttlaError, OSError, TypeError) as error:
-        warn(f"{name} does not start: {error}")
+        warn(f"{name} does not start: {why_unreached(error)}")
         return
     except Exception as error:  # a file is imported, which may raise anything
         warn(f"{name} does not start: {type(error).__name__}: {error}")

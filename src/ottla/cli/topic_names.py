@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from ottla.base import INTERNAL_TOPICS, ErrorCode, KafkaError
@@ -20,10 +21,14 @@ __all__ = ["existing", "matching"]
 
 def matching(names: Iterable[str], pattern: str | None, *, exclude_internal: bool = False) -> list[str]:
     """Return the names, sorted, that a regular expression matches wholly; a comma in it stands for `or`."""
-    expression = compiled_regex((pattern or ".*").strip().replace(",", "|").replace(" ", "").strip("'\""))
-    return sorted(
-        name for name in names if expression.fullmatch(name) and not (exclude_internal and name in INTERNAL_TOPICS)
-    )
+    shown = (name for name in names if not (exclude_internal and name in INTERNAL_TOPICS))
+    wanted = (pattern or "").strip().replace(",", "|").replace(" ", "").strip("'\"")
+    if not wanted:
+        return sorted(shown)
+    if re.fullmatch(r"[\w-]+", wanted, re.ASCII):  # a plain name: Java's patterns need not be imported for it
+        return [wanted] if wanted in shown else []
+    expression = compiled_regex(wanted)
+    return sorted(name for name in shown if expression.fullmatch(name))
 
 
 def existing(client: BlockingClient, args: Namespace) -> list[str]:

@@ -16,35 +16,22 @@ from ottla.client.client import Client, Limits
 from ottla.client.cluster import Cluster, Node, Partition, Topic
 from ottla.client.connection import Answering, Connection
 from ottla.client.coordinators import Coordinated, CoordinatorKind
-from ottla.client.group_member import Assign, GroupMember, JoinedGeneration, JoinedMember, JoinRefusedError
-from ottla.client.group_offsets import (
-    CommittedOffset,
-    ConsumerGroupMetadata,
-    commit_offsets,
-    committed_offsets,
-    delete_group,
-    delete_offsets,
-)
-from ottla.client.issuer_keys import IssuerKeys
-from ottla.client.librdkafka import librdkafka_security
 from ottla.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
-from ottla.client.partition_counts import PartitionCounts
-from ottla.client.partitioning import partition_of
-from ottla.client.record_size import SizeLimit, larger_than_client_sends, larger_than_topic_takes, size_limit
-from ottla.client.security import (
-    PROTOCOLS,
-    ClientSecurity,
-    SecuredNetwork,
-    client_network,
-    security_of,
-    unused_security,
-)
-from ottla.client.topic_log import TopicLog, batch_of
-from ottla.client.topic_scan import OutOfRange, TopicScan
-from ottla.client.topics import DeletedRecords, NewTopic, create_topics, delete_records
-from ottla.client.transactions import TransactionalProducer, init_producer_id
 
 if TYPE_CHECKING:
+    from ottla.client.group_member import Assign, GroupMember, JoinedGeneration, JoinedMember, JoinRefusedError
+    from ottla.client.group_offsets import (
+        CommittedOffset,
+        ConsumerGroupMetadata,
+        commit_offsets,
+        committed_offsets,
+        delete_group,
+        delete_offsets,
+    )
+    from ottla.client.issuer_keys import IssuerKeys
+    from ottla.client.librdkafka import librdkafka_security
+    from ottla.client.partition_counts import PartitionCounts
+    from ottla.client.partitioning import partition_of
     from ottla.client.producer import (
         IN_FLIGHT_MAX,
         Encoded,
@@ -55,6 +42,19 @@ if TYPE_CHECKING:
         SettledBatch,
         encode_records,
     )
+    from ottla.client.record_size import SizeLimit, larger_than_client_sends, larger_than_topic_takes, size_limit
+    from ottla.client.security import (
+        PROTOCOLS,
+        ClientSecurity,
+        SecuredNetwork,
+        client_network,
+        security_of,
+        unused_security,
+    )
+    from ottla.client.topic_log import TopicLog, batch_of
+    from ottla.client.topic_scan import OutOfRange, TopicScan
+    from ottla.client.topics import DeletedRecords, NewTopic, create_topics, delete_records
+    from ottla.client.transactions import TransactionalProducer, init_producer_id
     from ottla.client.web import bounded, web_answer
 
 __all__ = [
@@ -127,7 +127,36 @@ __all__ = [
     "web_answer",
 ]
 
-_PRODUCER = {
+_LATE = {
+    **dict.fromkeys(
+        ("Assign", "GroupMember", "JoinedGeneration", "JoinedMember", "JoinRefusedError"), "ottla.client.group_member"
+    ),
+    **dict.fromkeys(
+        (
+            "CommittedOffset",
+            "ConsumerGroupMetadata",
+            "commit_offsets",
+            "committed_offsets",
+            "delete_group",
+            "delete_offsets",
+        ),
+        "ottla.client.group_offsets",
+    ),
+    "IssuerKeys": "ottla.client.issuer_keys",
+    "librdkafka_security": "ottla.client.librdkafka",
+    "PartitionCounts": "ottla.client.partition_counts",
+    "partition_of": "ottla.client.partitioning",
+    **dict.fromkeys(
+        ("SizeLimit", "larger_than_client_sends", "larger_than_topic_takes", "size_limit"), "ottla.client.record_size"
+    ),
+    **dict.fromkeys(
+        ("PROTOCOLS", "ClientSecurity", "SecuredNetwork", "client_network", "security_of", "unused_security"),
+        "ottla.client.security",
+    ),
+    **dict.fromkeys(("TopicLog", "batch_of"), "ottla.client.topic_log"),
+    **dict.fromkeys(("OutOfRange", "TopicScan"), "ottla.client.topic_scan"),
+    **dict.fromkeys(("DeletedRecords", "NewTopic", "create_topics", "delete_records"), "ottla.client.topics"),
+    **dict.fromkeys(("TransactionalProducer", "init_producer_id"), "ottla.client.transactions"),
     "IN_FLIGHT_MAX": "ottla.client.producer",
     "Encoded": "ottla.client.producer",
     "EncodedRecords": "ottla.client.producer",
@@ -140,5 +169,5 @@ _PRODUCER = {
     "web_answer": "ottla.client.web",
 }
 
-__getattr__ = late_imports(__name__, _PRODUCER)
-"""Imports what packs batches, and with it numpy, when it is first asked for."""
+__getattr__ = late_imports(__name__, _LATE)
+"""Imports what packs batches, and with it numpy, and what few ask for, when it is first asked for."""

@@ -25,7 +25,7 @@ from ottla.client.batches import (
     read_produced,
 )
 from ottla.client.cluster import CONTROLLERS, Cluster, read_controllers, read_metadata
-from ottla.client.connection import Connection, network_error
+from ottla.client.connection import REFUSED, Connection, network_error
 from ottla.client.coordinators import Coordinated, coordinator_error, find_request, read_found
 from ottla.client.offsets import ListedOffset, list_offsets_request, lowest_version, read_listed
 from ottla.client.turns import Turns
@@ -507,7 +507,7 @@ class Client:
             else:
                 self._last_reached = address
                 return connection
-        raise _Unreachable("no broker answers: " + "; ".join(failures))
+        raise _Unreachable(_no_broker(failures))
 
     async def _connect(self, address: Address) -> Connection:
         connection = self._connections.get(address)
@@ -578,6 +578,14 @@ class _Unreachable(KafkaError):
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.NETWORK_EXCEPTION, message)
+
+
+def _no_broker(failures: Sequence[str]) -> str:
+    """Return what is said where no address has let us in, and what to do where all have refused."""
+    said = "no broker answers: " + "; ".join(failures)
+    if not all(each.endswith(REFUSED) for each in failures):
+        return said
+    return f"{said}. Is a broker running there? `ottla server start` starts one on this machine"
 
 
 def _check_name(name: str) -> None:

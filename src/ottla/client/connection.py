@@ -32,6 +32,8 @@ IN_FLIGHT_MAX = 64
 FRAME_BYTES_MAX = 1 << 30
 """The largest answer that is accepted: Fetch answers exceed their limits by at most one batch."""
 SOFTWARE_NAME = "ottla"
+REFUSED = "refused the connection"
+"""What is said of an address where nothing listens."""
 RENEWED_FROM, RENEWED_UNTIL = 0.85, 0.95
 """The part of its lifetime after which a login is renewed; somewhere between, so that not all clients come at once."""
 TOKENS_MAX = 10
@@ -44,7 +46,7 @@ def network_error(address: Address, reason: object) -> KafkaError:
         text = f"{address}: SSL handshake failed: {reason.args[-1] if reason.args else reason}"
         return KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, text)
     if isinstance(reason, ConnectionRefusedError):
-        reason = "refused the connection"
+        reason = REFUSED
     elif isinstance(reason, TimeoutError):
         reason = "did not answer in time"
     elif isinstance(reason, OSError):

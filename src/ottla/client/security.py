@@ -8,18 +8,18 @@ than was asked for.
 from __future__ import annotations
 
 import asyncio
-import secrets
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ottla.base import ConfigError
-from ottla.client.access_tokens import LOGIN_HANDLERS, AccessTokens
-from ottla.client.tickets import Tickets
 from ottla.net import FrameProtocol, Network, ProtocolFactory, Server, TcpNetwork, TlsBuffer, TlsProtocol
-from ottla.security import ScramMechanism, Tls, TlsSettings, client_entry
-from ottla.security.sasl import AuthenticationError, ClientExchange, PlainClient, ScramClient, check_mechanisms
+from ottla.security.sasl import AuthenticationError, ClientExchange, check_mechanisms
+
+if TYPE_CHECKING:
+    from ottla.client.tickets import Tickets
+    from ottla.security import Tls
 
 __all__ = ["PROTOCOLS", "ClientSecurity", "SecuredNetwork", "client_network", "security_of", "unused_security"]
 
@@ -68,20 +68,33 @@ class ClientSecurity:
         protocol = (given.get(PROTOCOL) or "PLAINTEXT").strip().upper()
         if protocol not in PROTOCOLS:
             raise ConfigError(PROTOCOL, protocol, f"must be one of {', '.join(PROTOCOLS)}")
-        tls = Tls(TlsSettings.of(given), server=False) if protocol.endswith("SSL") else None
+        tls = _tls(given) if protocol.endswith("SSL") else None
         if not protocol.startswith("SASL"):
             return cls(protocol, tls=tls)
         mechanism = given.get(MECHANISM) or KAFKAS_MECHANISM
         check_mechanisms(MECHANISM, [mechanism])
         if mechanism == "GSSAPI":
             _refuse_classes(given, mechanism)
-            return cls(
-                protocol, tls=tls, tickets=Tickets(given, client_entry(given.get(JAAS), None, mechanism).options)
-            )
+            return cls(protocol, tls=tls, tickets=_tickets(given, mechanism))
         return cls(protocol, tls=tls, begin=_login(given, mechanism))
 
 
+def _tls(given: Mapping[str, str]) -> Tls:
+    from ottla.security import Tls, TlsSettings  # and below: who is not asked to log in waits for none of it
+
+    return Tls(TlsSettings.of(given), server=False)
+
+
+def _tickets(given: Mapping[str, str], mechanism: str) -> Tickets:
+    from ottla.client.tickets import Tickets
+    from ottla.security import client_entry
+
+    return Tickets(given, client_entry(given.get(JAAS), None, mechanism).options)
+
+
 def _refuse_classes(given: Mapping[str, str], mechanism: str) -> None:
+    from ottla.client.access_tokens import LOGIN_HANDLERS
+
     for key in JAVA_CLASSES:
         built_in = LOGIN_HANDLERS if mechanism == "OAUTHBEARER" and key == "sasl.login.callback.handler.class" else ()
         if given.get(key) and given[key] not in built_in:
@@ -90,9 +103,14 @@ def _refuse_classes(given: Mapping[str, str], mechanism: str) -> None:
 
 def _login(given: Mapping[str, str], mechanism: str) -> Callable[[], Awaitable[ClientExchange]]:
     """Return what begins a login; what is wrong with it is said now, and not at the first connection."""
+    from ottla.security import ScramMechanism, client_entry
+    from ottla.security.sasl import PlainClient, ScramClient
+
     _refuse_classes(given, mechanism)
     options = client_entry(given.get(JAAS), None, mechanism).options
     if mechanism == "OAUTHBEARER":
+        from ottla.client.access_tokens import AccessTokens
+
         return AccessTokens(given, options).begin
     user, password = options.get("username", ""), options.get("password", "")
     by_token = options.get("tokenauth", "").lower() == "true"
@@ -101,7 +119,9 @@ def _login(given: Mapping[str, str], mechanism: str) -> Callable[[], Awaitable[C
     def made() -> ClientExchange:
         if scram is None:
             return PlainClient(user, password)
-        nonce = secrets.token_urlsafe(NONCE_BYTES)
+        from secrets import token_urlsafe
+
+        nonce = token_urlsafe(NONCE_BYTES)
         return ScramClient(scram, user=user, password=password, nonce=nonce, by_token=by_token)
 
     async def begin() -> ClientExchange:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 
-from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
+from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition, why_unreached
 from ottla.client import Client, client_network, commit_offsets, committed_offsets, delete_group, delete_offsets
 from ottla.connect.errors import ConnectError
 from ottla.connect.herder import GroupBusyError
@@ -61,7 +61,7 @@ class ClientSinkGroups:
         try:
             cluster = await self._client.metadata(sorted(topics))
         except (KafkaError, OSError) as error:
-            raise ConnectError(f"The topics cannot be looked up: {error}") from error
+            raise ConnectError(f"The topics cannot be looked up: {why_unreached(error)}") from error
         missing = sorted(each for each in topics if each not in cluster.topics or cluster.topics[each].error)
         if missing:
             raise ConnectError(f"There is no topic {', '.join(missing)}")
@@ -77,7 +77,7 @@ def _asking(group: str) -> Iterator[None]:
             raise GroupBusyError(f"Group {group} has members: {error.code.name}") from error
         raise ConnectError(f"Group {group} cannot be asked: {error}") from error
     except OSError as error:
-        raise ConnectError(f"Group {group} cannot be asked: {error}") from error
+        raise ConnectError(f"Group {group} cannot be asked: {why_unreached(error)}") from error
 
 
 def _refuse(group: str, codes: Iterable[ErrorCode]) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from ottla.base import OttlaError
+from ottla.base import OttlaError, why_unreached
 
 __all__ = ["AskError", "Asker", "WebAnswer"]
 
@@ -98,7 +98,7 @@ class Asker:
         except TimeoutError as error:
             raise AskError(f"no whole answer within {self._seconds_max:g} s") from error
         except aiohttp.ClientConnectorError as error:
-            raise AskError(str(error), is_unreached=True) from error
+            raise AskError(why_unreached(error), is_unreached=True) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise AskError(_words(error)) from error
 
@@ -126,4 +126,4 @@ def _words(error: Exception) -> str:
         return "the address is invalid"
     if isinstance(error, aiohttp.ClientResponseError):
         return f"the answer is not HTTP: {error.message}"
-    return str(error) or type(error).__name__
+    return why_unreached(error)

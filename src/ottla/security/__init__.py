@@ -9,47 +9,23 @@ for how long whoever exceeds one has to wait. Time is an argument.
 from typing import TYPE_CHECKING
 
 from ottla.base import late_imports
-from ottla.security.access import CLUSTER_NAME, NEEDS_NOTHING, Needs, Operation, Resource
-from ottla.security.acls import (
-    ANYTHING,
-    Acl,
-    AclFields,
-    AclFilter,
-    PatternType,
-    PermissionType,
-    acl_of,
-    check_acl,
-    check_filter,
-)
-from ottla.security.audit import AuditedRequest, AuditLog
-from ottla.security.authorizer import AuthorizerNotReadyError, StandardAuthorizer, super_users
-from ottla.security.kept_decisions import Decision
-from ottla.security.quota_callback import CalledBack, QuotaCallback
-from ottla.security.quotas import (
-    CLIENT_QUOTAS,
-    IP_QUOTAS,
-    QUOTA_KINDS,
-    ClientQuotas,
-    Entity,
-    MutationQuota,
-    QuotaKind,
-    QuotaTable,
-    QuotaUse,
-)
-from ottla.security.rates import SampledRate, TokenBucket, Windows
-from ottla.security.scram_credentials import (
-    SCRAM_ITERATIONS_MAX,
-    SCRAM_ITERATIONS_MIN,
-    ScramCredential,
-    ScramKind,
-    ScramMechanism,
-    check_new_credential,
-    credential_of,
-    credential_of_salted,
-)
 
 if TYPE_CHECKING:
+    from ottla.security.access import CLUSTER_NAME, NEEDS_NOTHING, Needs, Operation, Resource
+    from ottla.security.acls import (
+        ANYTHING,
+        Acl,
+        AclFields,
+        AclFilter,
+        PatternType,
+        PermissionType,
+        acl_of,
+        check_acl,
+        check_filter,
+    )
+    from ottla.security.audit import AuditedRequest, AuditLog
     from ottla.security.authority import Authority, Issued
+    from ottla.security.authorizer import AuthorizerNotReadyError, StandardAuthorizer, super_users
     from ottla.security.delegation_tokens import (
         DelegationTokens,
         TokenInfo,
@@ -59,9 +35,33 @@ if TYPE_CHECKING:
         shortened_token,
     )
     from ottla.security.jaas import JaasEntry, client_entry, jaas_text, parse_jaas_file, plain_users, server_entry
+    from ottla.security.kept_decisions import Decision
     from ottla.security.kerberos_entry import KerberosEntry
     from ottla.security.key_file import read_file
     from ottla.security.principal_rules import KerberosRules, NoRuleError, SslRules
+    from ottla.security.quota_callback import CalledBack, QuotaCallback
+    from ottla.security.quotas import (
+        CLIENT_QUOTAS,
+        IP_QUOTAS,
+        QUOTA_KINDS,
+        ClientQuotas,
+        Entity,
+        MutationQuota,
+        QuotaKind,
+        QuotaTable,
+        QuotaUse,
+    )
+    from ottla.security.rates import SampledRate, TokenBucket, Windows
+    from ottla.security.scram_credentials import (
+        SCRAM_ITERATIONS_MAX,
+        SCRAM_ITERATIONS_MIN,
+        ScramCredential,
+        ScramKind,
+        ScramMechanism,
+        check_new_credential,
+        credential_of,
+        credential_of_salted,
+    )
     from ottla.security.tls import Renewal, Tls, certificate_name, pem_stores
     from ottla.security.tls_settings import STORE_KEYS, TlsSettings, openssl_cipher
 
@@ -137,6 +137,53 @@ __all__ = [
 ]
 
 _LATE = {
+    **dict.fromkeys(("CLUSTER_NAME", "NEEDS_NOTHING", "Needs", "Operation", "Resource"), "ottla.security.access"),
+    **dict.fromkeys(
+        (
+            "ANYTHING",
+            "Acl",
+            "AclFields",
+            "AclFilter",
+            "PatternType",
+            "PermissionType",
+            "acl_of",
+            "check_acl",
+            "check_filter",
+        ),
+        "ottla.security.acls",
+    ),
+    **dict.fromkeys(("AuditedRequest", "AuditLog"), "ottla.security.audit"),
+    **dict.fromkeys(("AuthorizerNotReadyError", "StandardAuthorizer", "super_users"), "ottla.security.authorizer"),
+    "Decision": "ottla.security.kept_decisions",
+    **dict.fromkeys(("CalledBack", "QuotaCallback"), "ottla.security.quota_callback"),
+    **dict.fromkeys(
+        (
+            "CLIENT_QUOTAS",
+            "IP_QUOTAS",
+            "QUOTA_KINDS",
+            "ClientQuotas",
+            "Entity",
+            "MutationQuota",
+            "QuotaKind",
+            "QuotaTable",
+            "QuotaUse",
+        ),
+        "ottla.security.quotas",
+    ),
+    **dict.fromkeys(("SampledRate", "TokenBucket", "Windows"), "ottla.security.rates"),
+    **dict.fromkeys(
+        (
+            "SCRAM_ITERATIONS_MAX",
+            "SCRAM_ITERATIONS_MIN",
+            "ScramCredential",
+            "ScramKind",
+            "ScramMechanism",
+            "check_new_credential",
+            "credential_of",
+            "credential_of_salted",
+        ),
+        "ottla.security.scram_credentials",
+    ),
     **dict.fromkeys(
         ("DelegationTokens", "TokenInfo", "TokenLimits", "new_token", "renewed_token", "shortened_token"),
         "ottla.security.delegation_tokens",
@@ -163,4 +210,4 @@ _LATE = {
 }
 
 __getattr__ = late_imports(__name__, _LATE)
-"""Imports what TLS and logins need when it is first asked for: who uses neither waits for none of it."""
+"""Imports each part when it is first asked for: a command that uses none of them waits for none."""

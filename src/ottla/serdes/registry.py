@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
-from ottla.base import ConfigError, bring_extra
+from ottla.base import ConfigError, bring_extra, why_unreached
 from ottla.schemas import (
     InvalidSchemaError,
     ParsedSchema,
@@ -33,6 +33,8 @@ __all__ = ["KnownSchema", "Registry", "SchemaText"]
 
 Answer = TypeVar("Answer")
 _RETRIABLE = (408, 429)
+CAUSES_MAX = 5
+"""How many errors of the HTTP library may lie around the system's."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +143,19 @@ class Registry:
             said = f"{error.error_message} ({error.error_code})"
             raise SerdeError(f"The schema registry refused {what}: {said}", retriable=retriable) from error
         except Exception as error:  # its HTTP library, and what reads tokens, have errors of several kinds
-            reason = str(error) or type(error).__name__
+            reason = why_unreached(_cause(error))
             text = f"The schema registry at {where} did not answer {what}: {without_login(reason)}"
             raise SerdeError(text, retriable=not isinstance(error, ValueError | TypeError)) from error
+
+
+def _cause(error: BaseException) -> BaseException:
+    """Return the system's error where the HTTP library has wrapped one, else the error."""
+    inner: BaseException | None = error
+    for _ in range(CAUSES_MAX):
+        if inner is None or isinstance(inner, OSError):
+            break
+        inner = inner.__cause__ or inner.__context__
+    return inner if isinstance(inner, OSError) else error
 
 
 def _guid(given: str | None) -> UUID | None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ottla.spark.continuous.mode import execution_mode
     from ottla.spark.continuous.promotion import Promotion, promote
     from ottla.spark.continuous.web import ServiceServer
+    from ottla.spark.phases import phases_told_by
     from ottla.spark.sessions import register, session
     from ottla.spark.shipping import ship_by_value, ship_module
     from ottla.spark.source.datasource import OttlaDataSource
@@ -77,6 +78,7 @@ __all__ = [
     "find_java",
     "java_missing",
     "lookup",
+    "phases_told_by",
     "physical_text",
     "prepare_local_python",
     "promote",
@@ -128,6 +130,7 @@ _HOMES = {
     "OttlaDataSource": "ottla.spark.source.datasource",
     "register": "ottla.spark.sessions",
     "run_on_model": "ottla.connect.tasks",
+    "phases_told_by": "ottla.spark.phases",
     "session": "ottla.spark.sessions",
     "update_writer": "ottla.spark.source.writer",
 }

@@ -18,6 +18,7 @@ from ottla.spark.cluster_protection import check_cluster, configured, lacking
 from ottla.spark.fork_server import forked_python
 from ottla.spark.java import find_java
 from ottla.spark.masters import local_slots
+from ottla.spark.phases import phase
 from ottla.spark.private_api.callbacks import answer_callbacks_by_poll
 from ottla.spark.private_api.checkpoints import BY_FILE_SYSTEM, FILES_BY
 from ottla.spark.private_api.gateway import ask_numpy_alone
@@ -141,7 +142,8 @@ def session(
     is_local = master.startswith("local")
     if is_local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    from pyspark.sql import SparkSession
+    with phase("importing PySpark (1 of 3)"):
+        from pyspark.sql import SparkSession
 
     chosen = {
         **settings_for(master),
@@ -158,17 +160,19 @@ def session(
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in chosen.items():
         builder = builder.config(key, value)
-    spark = _taken(builder, preload if is_local else None)
+    with phase("starting Spark's JVM (2 of 3)"):
+        spark = _taken(builder, preload if is_local else None)
     try:
         check_cluster(master, secured, spark.sparkContext.getConf().get)
     except ConfigError:
         let_go(spark)
         raise
-    spark.sparkContext.setLogLevel(log_level)
-    quick_local_files(spark)
-    answer_callbacks_by_poll()
-    if registered:
-        register(spark)
+    with phase("loading Spark's SQL (3 of 3)"):
+        spark.sparkContext.setLogLevel(log_level)
+        quick_local_files(spark)
+        answer_callbacks_by_poll()
+        if registered:
+            register(spark)
     return spark
 
 

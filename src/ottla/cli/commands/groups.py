@@ -17,6 +17,7 @@ from ottla.cli.options import (
     properties_file,
 )
 from ottla.cli.output import Answer, print_answer
+from ottla.cli.verbs import verb_place
 from ottla.cli.watch import watch_option, watched
 
 if TYPE_CHECKING:
@@ -26,12 +27,19 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
+OF_CONSUMER_GROUPS = ("describe", "delete", "reset-offsets", "delete-offsets")
+"""What of `ottla consumer-groups` is done here too; Kafka's tool lists only."""
 TYPES = ("Consumer", "Classic", "Share", "Streams")
 
 
 def main(argv: list[str]) -> int:
     """List the groups; a failure of the cluster's is one line on standard output, as Kafka's tool prints it."""
-    args = options().parse(argv)
+    parser = options()
+    if asks_consumer_groups(parser, argv):
+        from ottla.cli.commands import consumer_groups
+
+        return consumer_groups.main(argv)
+    args = parser.parse(argv)
     check(args)
     try:
         with open_client(args.bootstrap_server, properties_file(args.command_config)) as client:
@@ -45,7 +53,11 @@ def main(argv: list[str]) -> int:
 
 def options() -> Options:
     """Return the parser."""
-    parser = Options("groups", "List the groups of every kind.")
+    parser = Options("groups", "List the groups of every kind; describe and change those of consumers.")
+    parser.epilog = (
+        "Verbs do for flags: `ottla groups list`. `ottla groups describe NAME`, `delete NAME`, `reset-offsets NAME …` and "
+        "`delete-offsets NAME …` are those of `ottla consumer-groups`, whose help has their options."
+    )
     parser.connection()
     parser.add_argument("--list", action="store_true", help="list the groups (required)")
     parser.add_argument("--group-type", metavar="TYPE", help=f"groups of this type: {', '.join(TYPES)}")
@@ -56,6 +68,14 @@ def options() -> Options:
     output_option(parser)
     watch_option(parser)
     return parser
+
+
+def asks_consumer_groups(parser: Options, argv: list[str]) -> bool:
+    """Return whether words ask for what `ottla consumer-groups` does: `describe g`, `--describe --group g`."""
+    if any(f"--{name}" in argv for name in OF_CONSUMER_GROUPS):
+        return True
+    place = verb_place(argv, parser.takes_a_value)
+    return place is not None and argv[place] in OF_CONSUMER_GROUPS
 
 
 def check(args: Namespace) -> None:

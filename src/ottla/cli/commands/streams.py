@@ -114,7 +114,7 @@ def run(args: Namespace) -> int:
     loaded = load(args.app)
     settings = settings_of(args, loaded.settings, **{"spark.master": args.master, "http.listener": args.http})
     print(f"{time.strftime('%H:%M:%S')} {settings.application_id}: {STARTING}", flush=True)
-    from ottla.spark import StreamsApplication, ship_module
+    from ottla.spark import StreamsApplication, phases_told_by, ship_module
 
     ship_module(loaded.module, settings)
     for notice in settings.notices:
@@ -129,6 +129,7 @@ def run(args: Namespace) -> int:
         with status:
             with (
                 stopping.while_starting(),
+                phases_told_by(status.say),
                 standard_error_to(log),
             ):  # so that the JVM that starts there does not write between the status lines
                 application.start()
@@ -206,6 +207,8 @@ class StatusDisplay:
         if line != self._last_line:
             self._last_line = line
             self.say(line)
+        elif self._began_s is not None and self._application.state == "REBALANCING":
+            self.say(f"{line}; its queries begin … {now_s - self._began_s:.0f} s")
 
     def last(self) -> None:
         """Say what came of it."""
@@ -311,8 +314,8 @@ def query(args: Namespace) -> int:
     if args.reverse:
         asked["reverse"] = "true"
     try:
+        waiting = _waiting(loaded.topology(settings), settings)  # first: a store waits long for a broker that is away
         answer = lookup(application.store(args.store), asked)
-        waiting = _waiting(loaded.topology(settings), settings) if args.output == "table" else 0
     except KafkaError as error:
         raise KafkaError(error.code, f"{args.store}: {error.message}") from None
     finally:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 from ottla.base import ErrorCode, KafkaError
 from ottla.cli.client_properties import declare_client_properties, given_properties
 from ottla.cli.options import Options, open_client
-from ottla.cli.streams_process import Interrupted, StopSignals, leave, spark_log, standard_error_to
+from ottla.cli.streams_process import (
+    Interrupted,
+    StopSignals,
+    leave,
+    phases_on_standard_error,
+    spark_log,
+    standard_error_to,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,7 +91,7 @@ def count(plan: Topology, settings: Mapping[str, str]) -> int:
     stopping = StopSignals()
     log = spark_log(application.settings.application_id)
     try:
-        with stopping.while_starting(), standard_error_to(log):
+        with stopping.while_starting(), phases_on_standard_error(), standard_error_to(log):
             application.start()
         folder = application.status()["checkpoint"]
         print(f"counting words; state is kept in {folder}, what Spark says in {log}", flush=True)

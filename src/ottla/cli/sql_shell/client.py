@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
-from ottla.base import ExactDecoder
+from ottla.base import ExactDecoder, why_unreached
 
 __all__ = ["ServerError", "SqlClient"]
 
@@ -116,10 +116,10 @@ class SqlClient:
         except urllib.error.HTTPError as error:
             raise _refusal(error) from None
         except urllib.error.URLError as error:
-            words = f"The server at {self.url} does not answer: {error.reason}. `ottla sql server` starts one."
+            words = f"The server at {self.url} does not answer: {why_unreached(error)}. `ottla sql server` starts one."
             raise ServerError(words) from None
         except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
-            raise ServerError(f"The connection to {self.url} broke: {error}") from None
+            raise ServerError(f"The connection to {self.url} broke: {why_unreached(error)}") from None
 
 
 def _refusal(error: urllib.error.HTTPError) -> ServerError:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 from ottla.background import supervise_thread
+from ottla.base import why_unreached
 from ottla.connect import ConnectError, storage
 from ottla.connect.decisions import Progress
 from ottla.connect.tasks.channel import Channel
@@ -145,7 +146,7 @@ class RemotePort(Generic[Spec]):
         try:
             self._channel.send(frame)
         except OSError as error:
-            raise ConnectionError(f"the worker is gone: {error}") from error
+            raise ConnectionError(f"the worker is gone: {why_unreached(error)}") from error
 
     def _ask(self, message: dict[str, Any]) -> Any:
         """Send a question and wait for its answer; raises ConnectError with what the worker says."""

@@ -21,6 +21,7 @@ from ottla.connectors.cdc.notifications import INITIAL, Notifications
 from ottla.connectors.cdc.replication import ServerAwayError, ServerLacksError, ServerRefusesError
 from ottla.connectors.cdc.scan import Scan, with_offset
 from ottla.connectors.cdc.signalling import Signalling
+from ottla.connectors.cdc.unmatched import Unmatched
 
 __all__ = ["CaptureTask"]
 
@@ -62,6 +63,7 @@ class CaptureTask(SourceTask, ABC, Generic[Stream]):
         """The snapshot under way."""
         self._retry_at_s = 0.0
         self._refusals = self._lacks = 0
+        self._unmatched = Unmatched({})
         self._away: str | None = None
         """Why the server could not be read last; None where it has been read for a while since."""
         self._opened_at_s = 0.0
@@ -71,7 +73,9 @@ class CaptureTask(SourceTask, ABC, Generic[Stream]):
         facts = {"position": dict(self._where()), **self._metrics.progress(), **self._server_state()}
         waiting, oldest_ms = self._held()
         trouble = self._away or self._silence()
-        return SourceState(facts, waiting, oldest_ms, trouble, self._left_out(), moved=facts)
+        return SourceState(
+            facts, waiting, oldest_ms, trouble, [*self._left_out(), *self._unmatched.told()], moved=facts
+        )
 
     def _silence(self) -> str | None:
         """Return that the server says nothing, which it does when it is asked and has nothing; None where it speaks."""
@@ -108,6 +112,8 @@ class CaptureTask(SourceTask, ABC, Generic[Stream]):
             if self._stopping.is_set():
                 return None
             found = self._poll()
+            if found:
+                self._unmatched.records(each.topic for each in found)
             found = [*(found or ()), *told] if (told := self._notifications.taken()) else found
             if found and self._reading is None and self.context.transaction is not None:
                 self.context.transaction.commit()  # a snapshot is in one transaction, whole or not at all

@@ -46,6 +46,7 @@ from ottla.connectors.cdc.server import (
 from ottla.connectors.cdc.settings import POSTGRES_DEF, Selection, keys_without_effect, kind_settings
 from ottla.connectors.cdc.signalling import Signalling
 from ottla.connectors.cdc.snapshot import Snapshot
+from ottla.connectors.cdc.unmatched import Unmatched
 
 __all__ = ["PostgresSourceTask"]
 
@@ -128,6 +129,8 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
             tell_broken_off(catalog, settings["slot.name"], is_again=is_read and position is None)
             begin = prepared_slot(catalog, settings, position, self._stopping)
         tell_divided(catalog, self._selection)
+        self._unmatched = Unmatched(settings)
+        self._unmatched.look(map(str, catalog.names()))
         self._position = self._standing_at(position or Position(begin), begin)
         self._refused.restore(self._position.more)
         for each in filter(self._selection.has_table, catalog.unnamed()):

@@ -17,7 +17,7 @@ from email.message import EmailMessage
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from ottla.base import ConfigError, KafkaError, Millis, OttlaError, TopicPartition
+from ottla.base import ConfigError, KafkaError, Millis, OttlaError, TopicPartition, why_unreached
 from ottla.client import Client, partition_of
 from ottla.console.alerts.rules import Event
 from ottla.http import Asker, AskError
@@ -216,4 +216,4 @@ def _send(mail: Mail, to: str, said: Mapping[str, object]) -> None:
                 server.login(mail.user, mail.password or "")
             server.send_message(message)
     except (OSError, smtplib.SMTPException) as error:
-        raise NoticeError(f"the mail server refused it: {error}") from None
+        raise NoticeError(f"the mail server refused it: {why_unreached(error)}") from None

@@ -16,7 +16,7 @@ from urllib.error import URLError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
 
-from ottla.base import ConfigError, OttlaError
+from ottla.base import ConfigError, OttlaError, why_unreached
 from ottla.security.key_file import read_file
 
 __all__ = ["KeysUnreachableError", "ask_token", "check_url", "read_allowed_file", "read_keys"]
@@ -113,7 +113,7 @@ def _asked(request: Request, timeout_seconds: float, context: ssl.SSLContext | N
         with opener.open(request, timeout=timeout_seconds) as answer:
             return _read(answer, time.monotonic() + timeout_seconds)
     except (URLError, HTTPException, OSError, ValueError) as error:
-        raise KeysUnreachableError(f"{request.full_url}: {error}") from error
+        raise KeysUnreachableError(f"{request.full_url}: {why_unreached(error)}") from error
 
 
 def _read(answer: Any, until: float) -> bytes:

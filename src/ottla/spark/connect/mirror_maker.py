@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from ottla.background import end, keep_running
-from ottla.base import OttlaError
+from ottla.base import OttlaError, why_unreached
 from ottla.connect import ConnectError, WorkerConfig, WorkerMode
 from ottla.mirror import Flow, flows_of, has_internal_rest
 from ottla.spark.connect.jobs import Jobs
@@ -54,7 +54,7 @@ class MirrorMaker:
         try:
             self._rest.prepare()
         except OSError as error:
-            raise ConnectError(f"listeners: {error}") from error
+            raise ConnectError(f"listeners: {why_unreached(error)}") from error
         for flow, config in zip(self.flows, self._configs, strict=True):
             jobs = None if self._jobs is None else self._jobs()
             worker = ConnectWorker(config, distributed_herder, jobs=jobs, place=self._rest.place(flow))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ottla.base import why_unreached
 from ottla.connect import ConnectError
 from ottla.connect.tasks import Dial, RemotePort
 from ottla.spark.continuous.host import STOP, Host, HostSpec, Orders
@@ -34,11 +35,11 @@ def run_host(dial: Dial) -> str:
     try:
         port = RemotePort(dial, read_spec=HostSpec.of_message, on_order=orders.put, on_gone=lambda: orders.put(STOP))
     except OSError as error:
-        return f"the driver is gone: {error}"
+        return f"the driver is gone: {why_unreached(error)}"
     try:
         asyncio.run(Host(port.spec, _Port(port), orders).run())
     except ConnectionError as error:
-        return f"the driver is gone: {error}"
+        return f"the driver is gone: {why_unreached(error)}"
     finally:
         port.close()
     return "stopped"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Protocol
 
-from ottla.base import ConfigError, KafkaError, OttlaError
+from ottla.base import ConfigError, KafkaError, OttlaError, why_unreached
 from ottla.http import HttpError, Reply, Request, Who, is_loopback, json_reply, text_reply
 from ottla.service import Endpoint
 from ottla.spark.continuous.applications import StreamsService, short_facts
@@ -145,7 +145,7 @@ class ServiceServer:
             status = 409 if "already" in error.message else 500 if error.retriable else 422
             raise HttpError(status, error.message) from None
         except (OttlaError, OSError) as error:
-            raise HttpError(422, f"{name}: {error}") from None
+            raise HttpError(422, f"{name}: {why_unreached(error)}") from None
         except Exception as error:  # a file is imported and a plan is pickled, which may raise anything
             log.warning("application %s cannot be added", name, exc_info=True)
             raise HttpError(422, f"{name}: {type(error).__name__}: {error}") from None

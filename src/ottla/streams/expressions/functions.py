@@ -26,7 +26,15 @@ from ottla.streams.expressions.kinds import (
     array_of,
 )
 from ottla.streams.expressions.operators import OPERATORS, equal, texts_in_a_row
-from ottla.streams.expressions.patterns import java_pattern, java_split, like_pattern
+from ottla.streams.expressions.patterns import (
+    java_count,
+    java_extract,
+    java_extract_all,
+    java_pattern,
+    java_replace,
+    java_split,
+    like_pattern,
+)
 
 __all__ = ["FUNCTIONS"]
 
@@ -163,9 +171,12 @@ def _concat_ws(arguments: list[Bound]) -> Bound:
 def _split(arguments: list[Bound]) -> Bound:
     text, pattern = arguments[0], arguments[1]
     limit = arguments[2] if len(arguments) == 3 else constant(-1, INT)
-    if not (pattern.is_literal and limit.is_literal and limit.value == -1 and isinstance(pattern.value, str)):
-        raise Refused("split by anything but a literal, or with a limit, is not known here")
+    if not (pattern.is_literal and limit.is_literal and limit.kind == INT and isinstance(pattern.value, str)):
+        raise Refused("split by anything but a literal, or with another limit than a literal, is not known here")
     (text,) = _texts("split", [text])
+    if limit.value > 0:
+        call = constant(java_split(pattern.value, limit.value), Kind("pattern"))
+        return strict(array_of(STRING), "{1}({0})", text, call)
     if not re.fullmatch(r"[A-Za-z0-9 ,;:=_/@#%&'\"<>~`!-]+", pattern.value):
         return strict(array_of(STRING), "{1}({0})", text, constant(java_split(pattern.value), Kind("pattern")))
     return strict(array_of(STRING), "{0}.split({1})", text, pattern, arrow="split")
@@ -187,6 +198,45 @@ def _matched(name: str, arguments: list[Bound], made: Callable[[str], Callable[[
         raise Refused(f"{name} with anything but a literal is not known here")
     (text,) = _texts(name, [text])
     return strict(BOOLEAN, "{1}({0})", text, constant(made(pattern.value), Kind("pattern")))
+
+
+def _literals(name: str, arguments: list[Bound], *kinds: Kind) -> list[Any]:
+    """Return the values of arguments that have to be literals of some types."""
+    for each, kind in zip(arguments, kinds, strict=False):
+        if not each.is_literal or each.kind != kind:
+            raise Refused(f"{name} with anything but literals behind its text is not known here")
+    return [each.value for each in arguments]
+
+
+@_function("regexp_replace", count=3)
+def _regexp_replace(arguments: list[Bound]) -> Bound:
+    (text,) = _texts("regexp_replace", arguments[:1])
+    call = java_replace(*_literals("regexp_replace", arguments[1:], STRING, STRING))
+    return strict(STRING, "{1}({0})", text, constant(call, Kind("pattern")))
+
+
+@_function("regexp_extract", count=(2, 3))
+def _regexp_extract(arguments: list[Bound]) -> Bound:
+    return _extracted("regexp_extract", arguments, STRING, java_extract)
+
+
+@_function("regexp_extract_all", count=(2, 3))
+def _regexp_extract_all(arguments: list[Bound]) -> Bound:
+    return _extracted("regexp_extract_all", arguments, array_of(STRING), java_extract_all)
+
+
+def _extracted(name: str, arguments: list[Bound], kind: Kind, made: Callable[[str, int], Any]) -> Bound:
+    (text,) = _texts(name, arguments[:1])
+    group = arguments[2] if len(arguments) == 3 else constant(1, INT)
+    call = made(*_literals(name, [arguments[1], group], STRING, INT))
+    return strict(kind, "{1}({0})", text, constant(call, Kind("pattern")))
+
+
+@_function("regexp_count", count=2)
+def _regexp_count(arguments: list[Bound]) -> Bound:
+    (text,) = _texts("regexp_count", arguments[:1])
+    call = java_count(*_literals("regexp_count", arguments[1:], STRING))
+    return strict(INT, "{1}({0})", text, constant(call, Kind("pattern")))
 
 
 # -- nulls and choices

@@ -55,6 +55,11 @@ _BINARY = {
     "And": "and",
     "Or": "or",
 }
+_LITERALS = re.compile(
+    r"""(?<![\w`])[rR](?:'[^']*'|"[^"]*")|(?P<plain>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|`[^`]*`|(?P<doubted>--|/\*)""",
+    re.DOTALL,
+)
+"""Texts as Spark reads them, raw ones first; what stands in one begins no other."""
 _COMPARISONS = ("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "Is", "Like", "RegexpLike", "In", "Between")
 _TYPES = {
     "BOOLEAN": BOOLEAN,
@@ -151,7 +156,7 @@ class _Reader:
         return self._text(node.this) if node.is_string else _number(node.this)
 
     def _text(self, value: str) -> Tree:
-        if "\\" in self.text:
+        if "\\" in self.text and _has_escapes(self.text):
             raise Refused("a backslash in the text of an expression (escapes are Spark's; r'…' has none)")
         return Literal(value, STRING)
 
@@ -266,6 +271,17 @@ class _Reader:
 
     def _trycast(self, node: Any, depth: int) -> Tree:
         return Cast(self.read(node.this, depth), _kind(node.to), safe=True)
+
+
+@lru_cache(512)
+def _has_escapes(text: str) -> bool:
+    """Whether another escape than that of a backslash (two of them) stands in a text that is not raw.
+
+    True also where this cannot be told for a comment.
+    """
+    found = list(_LITERALS.finditer(text))
+    plain = ((each["plain"] or "").replace("\\\\", "") for each in found)
+    return any(each.lastgroup == "doubted" for each in found) or any("\\" in each for each in plain)
 
 
 def _kind(node: Any) -> Kind:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import ssl
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -292,6 +293,12 @@ def _error(error: Any, query: str) -> ConnectError:
     return ConnectError(f"The database refuses {query[:200]!r}: {text}")
 
 
+def _why_away(error: Exception) -> str:
+    """Return the driver's words without its wrapping and the number of the system's error."""
+    words = str(error.args[-1]) if error.args else type(error).__name__
+    return re.sub(r"\[Errno -?\d+\] ", "", words)
+
+
 def opened_server(settings: Mapping[str, Any], *, wants_mariadb: bool) -> Server:
     """Connect and look at what is needed; raises ConnectError in words that say what to do."""
     try:
@@ -312,7 +319,7 @@ def opened_server(settings: Mapping[str, Any], *, wants_mariadb: bool) -> Server
         is_there = isinstance(error, pymysql.err.Error) and isinstance(code, int) and 1000 <= code < CLIENTS_OWN
         refuses = is_there and code not in (*LOST, *FULL)
         kind = ServerRefusesError if refuses else ServerAwayError
-        raise kind(f"The database cannot be reached: {error}") from error
+        raise kind(f"The database cannot be reached: {_why_away(error)}") from error
     connection.encoding = CODEC
     server = Server(connection)
     try:

@@ -34,6 +34,7 @@ from ottla.connectors.cdc.scan import Scan
 from ottla.connectors.cdc.server import plain_settings
 from ottla.connectors.cdc.settings import Selection, keys_without_effect
 from ottla.connectors.cdc.signalling import Signalling
+from ottla.connectors.cdc.unmatched import Unmatched
 
 __all__ = ["MariaDbSourceTask", "MySqlSourceTask"]
 
@@ -115,9 +116,17 @@ class BinlogSourceTask(CaptureTask[BinlogStream]):
         self._check_signals()
         assert self._server is not None
         self._changes.cascades.look(self._server)
+        self._tell_unmatched()
         if self._reading is None:
             self._notifications.tell(INITIAL, "SKIPPED")
             self._close_server()
+
+    def _tell_unmatched(self) -> None:
+        """Look which entries of include lists match nothing."""
+        assert self._server is not None
+        self._unmatched = Unmatched(self._settings, "database")
+        names = self._server.databases()
+        self._unmatched.look(str(each) for database in names for each in self._server.tables(database))
 
     def _check_signals(self) -> None:
         """Raise ConnectError where the table of signals is not there."""
