@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
+from ottla.client import JoinedMember
 from ottla.connect import ConnectError, TaskStart
+from ottla.connect.assignment import Assignment, GroupProtocol, WorkerState, decode_assignment, encode_worker_state
 from ottla.connect.decisions import create_or_replace
 from ottla.connect.distributed.config_store import ConfigStore
+from ottla.connect.distributed.leading import Leading
 from ottla.connect.distributed.local_work import LocalWork
 from ottla.connect.distributed.status_store import StatusStore
 from ottla.connect.storage import (
@@ -208,3 +211,24 @@ def test_a_connector_that_is_deleted_before_it_starts_is_begun_when_it_is_made_a
         assert told == [Status("gone", State.UNASSIGNED, "mine", 3)]
 
     in_model(test)
+
+
+def test_a_new_leader_takes_away_what_was_deleted_while_the_one_before_went() -> None:
+    """It knew nothing of what others had been given: the connector, or a task of one that has fewer now, ran on for ever."""
+    theirs = Assignment("gone", "http://gone/", 3, ("a", "b"), (TASK, TaskId("a", 1), TaskId("b", 0)))
+    states = {"new": WorkerState("http://new/", 9), "other": WorkerState("http://other/", 9, theirs)}
+    state = folded(ConnectorConfig("a", {"x": "1"}), TaskConfig(TASK, {"n": "1"}), TasksCommit("a", 1))
+    found = Leading(0).assignments(
+        GroupProtocol.SESSIONED,
+        [JoinedMember(each, encode_worker_state(states[each], GroupProtocol.SESSIONED)) for each in states],
+        replace(state, offset=9),
+        leader="new",
+        last_generation=-1,
+        generation=8,
+        now_ms=0,
+    )
+    given = {member: decode_assignment(each) for member, each in found.items()}
+    assert given["other"] is not None and given["new"] is not None
+    assert given["other"].revoked_connectors == ("b",)
+    assert set(given["other"].revoked_tasks) == {TaskId("a", 1), TaskId("b", 0)}
+    assert not (given["new"].revoked_connectors or given["new"].revoked_tasks)

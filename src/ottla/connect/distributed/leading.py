@@ -18,6 +18,7 @@ from ottla.connect.assignment import (
     divide,
     divide_eagerly,
     encode_assignment,
+    reminded,
 )
 from ottla.connect.storage import ConfigState, TaskId
 
@@ -113,8 +114,10 @@ class Leading:
     ) -> Division:
         if protocol is GroupProtocol.EAGER:
             return divide_eagerly(configured, states)
+        held = {member: _held(states[member]) for member in sorted(states)}
+        balance = reminded(self._balance, configured, held, last_generation=last_generation)
         self._balance, division = divide(
-            *(self._balance, configured, {member: _held(states[member]) for member in sorted(states)}),
+            *(balance, configured, held),
             last_generation=last_generation,
             generation=generation,
             now_ms=now_ms,
