@@ -104,6 +104,10 @@ class DistributedHerder:
         self._statuses = StatusStore(settings.status_topic, make_client, self._fail)
         self._prepared = False
         self._read = asyncio.Event()
+        self._publishing: dict[str, asyncio.Lock] = {}
+        """By connector, held while its tasks are written: what it said first must not come last."""
+        self._asked, self._newest = 0, dict[str, int]()
+        """How often connectors were asked for tasks, and the newest such question of each that was answered."""
         self._ask = ask
         self._hosting = Hosting(
             plugins,
@@ -570,14 +574,26 @@ class DistributedHerder:
             state = self._loop.configs.state
         if name not in state.configs:
             return
+        number = self._asked = self._asked + 1
         configs = await self._hosting.task_configs(state, name)
-        if configs is None or not decisions.tasks_changed(state, name, configs):
+        if configs is None:
             return
+        self._newest[name] = max(self._newest.get(name, 0), number)
+        async with self._publishing.setdefault(name, asyncio.Lock()):
+            if self._newest[name] == number:  # else what a connector has said since is about to be written
+                await self._set_tasks(name, configs)
+
+    async def _set_tasks(self, name: str, configs: Sequence[Properties]) -> None:
+        """Have the leader write a connector's tasks where they are others than those that are written by now."""
+        await self._loop.configs.read(self.settings.sync_timeout_ms / 1000, before="setting tasks")
         async with self._doing(f"writing {len(configs)} task configs for connector {name} to the config topic"):
-            if name not in self._work.connectors or name not in self._loop.configs.state.configs:
+            state = self._loop.configs.state
+            if name not in self._work.connectors or name not in state.configs:
+                return
+            if not decisions.tasks_changed(state, name, configs):
                 return
             if self._loop.is_leader:
-                await self._loop.write_as_leader(decisions.set_tasks(self._loop.configs.state, name, configs))
+                await self._loop.write_as_leader(decisions.set_tasks(state, name, configs))
                 return
         await send_tasks(
             *(self._ask, self._loop.leader_url, name, configs, self._session(), self.settings.signature_algorithm)
