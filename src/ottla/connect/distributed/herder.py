@@ -25,6 +25,7 @@ from ottla.connect.distributed.offset_store import OffsetStores
 from ottla.connect.distributed.peers import Ask, ask_to_fence, send_tasks
 from ottla.connect.distributed.settings import DistributedSettings
 from ottla.connect.distributed.status_store import StatusStore
+from ottla.connect.distributed.task_answers import TaskAnswers
 from ottla.connect.distributed.validation import further_errors, with_errors
 from ottla.connect.errors import ConnectError, NotFoundError, RebalanceNeededError
 from ottla.connect.herder import Created, ElsewhereError, SinkGroups, TaskOwner, TaskRunner
@@ -104,10 +105,7 @@ class DistributedHerder:
         self._statuses = StatusStore(settings.status_topic, make_client, self._fail)
         self._prepared = False
         self._read = asyncio.Event()
-        self._publishing: dict[str, asyncio.Lock] = {}
-        """By connector, held while its tasks are written: what it said first must not come last."""
-        self._asked, self._newest = 0, dict[str, int]()
-        """How often connectors were asked for tasks, and the newest such question of each that was answered."""
+        self._answers = TaskAnswers()
         self._ask = ask
         self._hosting = Hosting(
             plugins,
@@ -574,13 +572,12 @@ class DistributedHerder:
             state = self._loop.configs.state
         if name not in state.configs:
             return
-        number = self._asked = self._asked + 1
+        number = self._answers.ask()
         configs = await self._hosting.task_configs(state, name)
         if configs is None:
             return
-        self._newest[name] = max(self._newest.get(name, 0), number)
-        async with self._publishing.setdefault(name, asyncio.Lock()):
-            if self._newest[name] == number:  # else what a connector has said since is about to be written
+        async with self._answers.writing(name, number) as is_newest:
+            if is_newest:
                 await self._set_tasks(name, configs)
 
     async def _set_tasks(self, name: str, configs: Sequence[Properties]) -> None:
