@@ -300,7 +300,8 @@ class DistributedHerder:
                     await self._loop.settled.wait()
             except TimeoutError:
                 raise RebalanceNeededError("Request cannot be completed because a rebalance is expected") from None
-        return View(self._loop.configs.state, self._statuses.state, self._work.progress())
+        idle = self._hosting.connectors.idle()
+        return View(self._loop.configs.state, self._statuses.state, self._work.progress(), idle)
 
     async def validate(self, config: Properties) -> dict[str, Any]:
         """See `Herder`."""
