@@ -63,14 +63,14 @@ async def statuses(kafka: KafkaModel) -> StatusStore:
     return store
 
 
-@pytest.mark.parametrize("late", [State.UNASSIGNED, State.DESTROYED])
-def test_what_a_worker_that_was_taken_for_dead_says_late_does_not_stand(late: State) -> None:
+@pytest.mark.parametrize(("late", "generation"), [(State.UNASSIGNED, -1), (State.UNASSIGNED, 9), (State.DESTROYED, -1)])
+def test_what_a_worker_that_was_taken_for_dead_says_late_does_not_stand(late: State, generation: int) -> None:
     async def test(kafka: KafkaModel) -> None:
         mine, theirs = await statuses(kafka), await statuses(kafka)
         for of in ("a", TASK):
             mine.put(Status(of, State.PAUSED, "mine", 7))
         await mine.flush(5)
-        theirs.put(Status("a", late, "theirs", -1))
+        theirs.put(Status("a", late, "theirs", generation))
         await theirs.flush(5)
         await asyncio.sleep(10)
         for store in (mine, theirs):

@@ -87,7 +87,8 @@ class StatusStore:
     def _outdone(self, key: str, value: bytes | None) -> list[Status]:
         """Return what is to be said again, since a worker that had it before has just said that nobody has it.
 
-        It does so late where it was frozen or cut off: it has read nothing since, and does not know whose it is now.
+        It does so late where it was frozen or cut off: it has read nothing since, and does not know whose it is now. In a
+        new generation it may say so where it had to give up what two workers had.
         """
         if not self._own:
             return []
@@ -103,7 +104,7 @@ class StatusStore:
             for each in said
             if (own := self._own.get(each.of)) is not None
             and each.worker_id != own.worker_id
-            and each.generation < own.generation
+            and (each.generation < own.generation or each.state is State.UNASSIGNED)
         ]
 
     def left_alone(self) -> list[str | TaskId]:
