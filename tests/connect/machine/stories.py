@@ -41,8 +41,8 @@ THEMES: Mapping[str, Theme] = {
     "leaders go": {"request": 3, "succession": 8, "join": 3},
     "workers are away": {"request": 3, "pair": 1, "away": 6, "freeze": 1, "cut off": 1, "join": 1},
 }
-ROUGH = ("workers are away", "leaders go")
-"""Themes of worlds in which workers are killed, frozen and cut off, and brokers are slow."""
+ROUGH = ("workers are away",)
+"""Themes whose worlds are always rough."""
 REQUESTS = {
     "create": 2,
     "configure": 3,
@@ -102,7 +102,7 @@ WORKERS_MAX = 3
 async def happen(world: World) -> None:
     """Have the next thing happen that the world's seed draws, of its theme."""
     story = _drawn(world.rng, world.theme)
-    if story in ("kill", "freeze", "cut off", "away", "succession") and not world.is_rough:
+    if story in ("kill", "freeze", "cut off", "away") and not world.is_rough:
         story = "request"
     match story:
         case "join" | "leave" | "kill" | "freeze" | "cut off":
@@ -187,7 +187,7 @@ async def _succession(world: World) -> None:
         world.join()
         await asyncio.sleep(rng.choice((3.0, 5.0)))
         return
-    if rng.random() < 0.6:
+    if world.is_rough and rng.random() < 0.7:
         world.slow_down(rng.choice((5.0, 15.0)), rng.choice((1.0, 2.5, 6.0, 6.0)))
     _ask(world, _drawn(rng, DECISIONS), name)
     await asyncio.sleep(rng.choice((0.01, 0.03, 0.1, 0.3, 1.0)))
