@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from ottla.base import OttlaError
-from ottla.connect.assignment import balancing
 from ottla.connect.decisions import changes
 from ottla.connect.distributed.config_store import ConfigStore
 from ottla.connect.distributed.group_loop import GroupLoop
@@ -146,10 +145,6 @@ def _restarts_between_two_stops(surgeon: Surgeon) -> None:
     real = surgeon.put(DistributedHerder, "_restart_here", restart_here)
 
 
-def _lets_the_deleted_run_on(surgeon: Surgeon) -> None:
-    surgeon.put(balancing, "reminded", lambda balance, configured, members, *, last_generation: balance)
-
-
 def _tells_nothing_of_what_has_not_begun(surgeon: Surgeon) -> None:
     async def stop_stale(self: Any, connectors: Any, generation: int) -> None:
         made = self._current().generations
@@ -213,12 +208,6 @@ MUTATIONS = {
             "what is stopped by two at once, or restarted meanwhile, runs on or ends its worker's round",
             KIND,
             _restarts_between_two_stops,
-        ),
-        Mutation(
-            "blank-leader",
-            "what was deleted while the leader went runs on, as the next one takes back only what it has given out itself",
-            KIND,
-            _lets_the_deleted_run_on,
         ),
         Mutation(
             "untold-stop",
