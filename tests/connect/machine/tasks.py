@@ -285,10 +285,6 @@ class MachineRunner:
         """Wait for a task's end; one that takes too long is ended from outside."""
         await asyncio.wait([work], timeout=GRACEFUL_SECONDS)
         if not work.done():
-            if self.kafka.is_troubled and not self.ledger.exactly_once:
-                source.life.is_excused = (
-                    True  # what it has sent already may arrive seconds later, as at any worker of Kafka's
-                )
             work.cancel()
             await asyncio.wait([work], timeout=CANCEL_SECONDS)
             source.tell(State.UNASSIGNED)
