@@ -155,6 +155,28 @@ def test_of_a_trace_only_the_secrets_are_hidden() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("login failed, user: me, password: s3cret", "login failed, user: me, password: [hidden]"),
+        ("password: hunter", "password: [hidden]"),
+        ("password: hunter\nat host: h", "password: [hidden]\nat host: h"),
+        ("user: me password: s3cret was refused", "user: me password: [hidden] was refused"),
+        ("{'user': 'me', 'password': 'a b', 'x': 1}", "{'user': 'me', 'password': [hidden], 'x': 1}"),
+        ('Client secret: "a b" is wrong', "Client secret: [hidden] is wrong"),
+        ("api-key : k3y; token:\tt0k", "api-key : [hidden]; token:\t[hidden]"),
+        ("password: ${file:/s:p}", "password: ${file:/s:p}"),
+        ("ssl.key.password: must not be empty", "ssl.key.password: must not be empty"),
+        ("unexpected token: SELECT", "unexpected token: SELECT"),
+        ("password:pw,token:tok", "password:pw,token:tok"),
+        ("password: [hidden]", "password: [hidden]"),
+    ],
+)
+def test_a_secret_behind_a_colon_is_hidden_and_a_sentence_is_not(text: str, seen: str) -> None:
+    assert hidden_text(text) == seen
+    assert hidden_text(seen) == seen, "what is shown is shown again"
+
+
 @pytest.mark.parametrize("end", ["\n-----END RSA PRIVATE KEY-----", ""])
 def test_of_an_encrypted_key_with_headers_nothing_is_told(end: str) -> None:
     head = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,8A1B\n\nMIIE"
@@ -181,6 +203,8 @@ def test_a_value_of_any_form_is_looked_at_in_one_pass() -> None:
         "${:",
         "x=",
         "token",
+        "token: ",
+        "password: 'a",
     )
     for piece in pieces:
         text = piece * 50_000  # whoever goes over it again and again does not come to its end

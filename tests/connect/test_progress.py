@@ -478,6 +478,13 @@ def test_the_doctor_does_not_call_connectors_well_that_nobody_runs_or_that_have_
     assert nobody.said == "3 connectors of which a part is run by nobody: a, b, z"
     assert without.said == "1 connector without a task, so that nothing moves: c"
     assert [each.status for each in judged_connectors("http://a:1", rests)] == [Status.OK]
+    silent = {**status("g", "RUNNING"), "no_tasks": "enabled is false"}
+    elsewhere = status("g", "RUNNING")  # what a worker says that has not got it
+    for told in ([silent], [elsewhere, silent], [silent, elsewhere]):
+        well, idle = judged_connectors("http://a:1", told)
+        assert (well.status, idle.status) == (Status.OK, Status.OK)
+        assert idle.said == "g has no task, and needs none: enabled is false"
+    assert judged_connectors("http://a:1", [elsewhere])[0].status is Status.WARN
 
 
 def test_the_age_of_what_waits_is_that_of_the_oldest_that_is_not_settled_also_where_something_always_waits() -> None:

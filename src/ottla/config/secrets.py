@@ -55,6 +55,13 @@ _ASSIGNED = re.compile(
     re.IGNORECASE,
 )
 _MEMBER = re.compile(rf"((?:{_WORDS})[\w.-]{{0,30}}\"\s{{0,3}}:\s{{0,3}}\")((?:[^\"\\]|\\.)+)", re.IGNORECASE)
+_SAID = re.compile(
+    rf"((?<!unexpected )(?<!unrecognized )(?:{_WORDS})[\w.-]{{0,30}}[\"']?[ \t]{{0,3}}:[ \t]{{1,3}})"
+    r"(?![\"']?\[hidden\])"
+    r"(\"[^\"]{1,500}\"|'[^']{1,500}'|(?=[a-z]{0,200}[^a-z\s,;\"')}\]])[^\s,;\"')}\]]+|[a-z]{1,200}(?=\s*(?:[,;\"')}\]\n]|$)))",
+    re.IGNORECASE,
+)
+"""`password: x`. A plain word with others behind it (`ssl.key.password: must not be empty`) is a sentence and no secret."""
 _HEADER = re.compile(
     r"((?:authorization|x-api-key|x-auth-token|api-key|cookie)[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
     r"(?:(?:basic|bearer|digest|negotiate)\s{1,3})?)([^\s\"',;]+)",
@@ -132,7 +139,7 @@ def hidden_text(text: str) -> str:
     if "://" not in text:
         addresses = text.split(",") if text.count("@") > 1 else [text]
         text = ",".join(map(_without_plain_login, addresses))
-    for pattern in (_THIN, _HEADER, _ASSIGNED, _MEMBER, _SCHEME):
+    for pattern in (_THIN, _HEADER, _ASSIGNED, _MEMBER, _SAID, _SCHEME):
         text = pattern.sub(lambda match: match[1] + _mark(match[2]), text)
     return (
         _PUT_AWAY.sub(lambda match: kept[int(match[1])], _TOKEN.sub(HIDDEN, text)) if kept else _TOKEN.sub(HIDDEN, text)

@@ -253,6 +253,13 @@ class Connector:
         """Return one configuration for each task, `tasks_max` at most; one task with the connector's own by default."""
         return [self.props]
 
+    def no_tasks(self) -> str | None:
+        """Say why it is right that it wants no task now, as where it is switched off or has found nothing yet.
+
+        None where that is no answer to expect of it; asked behind `task_configs` that gave none.
+        """
+        return None
+
     def validate(self, props: Mapping[str, str | None]) -> dict[str, ConfigValue]:
         """Return what is wrong with a configuration; beyond its keys, where a subclass knows more."""
         return self.config_def.validate(props)

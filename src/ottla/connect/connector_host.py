@@ -49,6 +49,8 @@ class _Hosted:
     version: str
     state: State
     started: bool = False
+    idle: str | None = None
+    """Why it is right that it wants no task, where it said so."""
 
 
 class ConnectorHost:
@@ -146,12 +148,17 @@ class ConnectorHost:
         except Exception:  # a plugin may raise anything, and it is gone all the same
             log.exception("Connector %s failed while it was stopped", name)
 
+    def idle(self) -> dict[str, str]:
+        """Return why connectors that run here want no task, of those that say that this is right."""
+        return {name: each.idle for name, each in self._hosted.items() if each.started and each.idle is not None}
+
     async def task_configs(self, name: str, config: Properties) -> list[dict[str, str | None]]:
         """Return the configurations that a running connector gives its tasks; raises ConnectError for too many."""
         hosted = self._hosted[name]
         most = int(config.get("tasks.max") or 1)
         with connector_context(name):
             found: Sequence[Mapping[str, str]] = await asyncio.to_thread(hosted.connector.task_configs, most)
+        hosted.idle = None if found else await asyncio.to_thread(hosted.connector.no_tasks)
         if len(found) > most and (config.get("tasks.max.enforce") or "true").strip().lower() == "true":
             error = ConnectError(
                 f"The connector {name} has generated {len(found)} tasks, which is greater than {most}, the maximum number "

@@ -163,7 +163,7 @@ class StandaloneHerder:
 
     async def view(self, *, settled: bool = False) -> View:
         """See `Herder`; a standalone worker is always settled."""
-        return replace(self._view, progress=self._runner.progress())
+        return replace(self._view, progress=self._runner.progress(), idle=self._hosting.connectors.idle())
 
     async def validate(self, config: Properties) -> dict[str, Any]:
         """See `Herder`."""

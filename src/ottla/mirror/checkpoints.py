@@ -320,6 +320,17 @@ class MirrorCheckpointConnector(SourceConnector):
             found.append({**self.props, GROUPS: ",".join(share), "task.index": str(number)})
         return found
 
+    def no_tasks(self) -> str | None:
+        """Say that no group is translated, and why."""
+        off = [
+            key
+            for key in ("enabled", "emit.checkpoints.enabled", "emit.offset-syncs.enabled")
+            if not self._settings[key]
+        ]
+        if off:
+            return f"{off[0]} is false"
+        return "no group of the source cluster is chosen by groups and has offsets of mirrored topics, until one has"
+
     def stop(self) -> None:
         """End looking."""
         if self._rounds is not None:

@@ -89,6 +89,10 @@ class MirrorHeartbeatConnector(SourceConnector):
         """Return one task; none where heartbeats are off."""
         return [self.props] if self._beats else []
 
+    def no_tasks(self) -> str | None:
+        """Say that heartbeats are off."""
+        return "emit.heartbeats.enabled is false, or emit.heartbeats.interval.seconds is 0"
+
     def validate(self, props: Mapping[str, str | None]) -> dict[str, ConfigValue]:
         """Return what is wrong with a configuration."""
         values = super().validate(props)

@@ -79,6 +79,12 @@ class MirrorSourceConnector(SourceConnector):
             for number, share in enumerate(shares)
         ]
 
+    def no_tasks(self) -> str | None:
+        """Say that nothing is mirrored, and why."""
+        if self._topics is None:
+            return "enabled is false"
+        return "no topic of the source cluster is chosen by topics and topics.exclude, until one is made"
+
     def stop(self) -> None:
         """End looking."""
         if self._rounds is not None:

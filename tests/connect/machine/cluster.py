@@ -72,6 +72,8 @@ class KafkaModel(ModelCluster):
         super().__init__(Steps())
         self.loop, self.rng = loop, rng
         self.is_troubled = True
+        self.lag_s: dict[str, float] = {}
+        """How long the brokers of a topic take to answer a Fetch, in seconds, where they are slow."""
         self.told: Callable[[str, Record, float], None] = lambda topic, record, at_s: None
         self._shard, self._group_log = Shard(), 0
         self._answers: dict[int, Callable[[Any], None]] = {}
@@ -395,4 +397,5 @@ class Door:
             if left_s <= 0 or any(len(each.records) for each in found):
                 break
             await self._model.news(left_s)
+        await asyncio.sleep(max(self._model.lag_s.get(each.partition.topic, 0.0) for each in positions))
         return await self._ask(lambda reply: reply([self._model.fetch(each, isolation) for each in positions]))

@@ -127,6 +127,8 @@ class Ledger:
                 known.changed_s = self._now()
             config = self.config.configs.get(name)
             shown = None if config is None else json.dumps(dict(config), sort_keys=True)
+            if config is not None:
+                self.counts[name, int(config["round"] or 0)] = int(config["tasks"] or 0)
             if not known.history or known.history[-1][1:] != (now, shown):
                 known.history.append((self._now(), now, shown))
 

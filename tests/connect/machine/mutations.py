@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -115,27 +115,48 @@ def _pauses_the_next_of_that_name(surgeon: Surgeon) -> None:
     assert decisions.create_or_replace is create_or_replace
 
 
+class _Hurried:
+    """A herder that waits for nobody's turn."""
+
+    def __init__(self, herder: Any) -> None:
+        self._herder = herder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._herder, name)
+
+    @asynccontextmanager
+    async def _doing(self, what: str) -> AsyncIterator[None]:
+        yield
+
+
 def _restarts_between_two_stops(surgeon: Surgeon) -> None:
     async def stop_tasks(self: Any, tasks: Any) -> list[TaskId]:
         found: list[TaskId] = await self._stop_tasks(list(tasks))
         return found
 
-    async def stop_some(self: Any, tasks: Any) -> list[TaskId]:
-        mine = [task for task in tasks if task in self.tasks]
-        for each in [self._preparing.pop(task) for task in mine if task in self._preparing]:
-            each.cancel()
-        if mine:
-            await self._runner.stop(mine)
-        for task in mine:
-            self.tasks.pop(task, None)
-        return mine
-
     async def restart_task(self: Any, task: TaskId, generation: int) -> None:
         await self.start_tasks(await self._stop_tasks([task]), generation)
 
+    async def restart_here(self: Any, request: Any) -> None:
+        await real(_Hurried(self), request)
+
     surgeon.put(LocalWork, "stop_tasks", stop_tasks)
-    surgeon.put(LocalWork, "_stop_tasks", stop_some)
     surgeon.put(LocalWork, "restart_task", restart_task)
+    real = surgeon.put(DistributedHerder, "_restart_here", restart_here)
+
+
+def _tells_nothing_of_what_has_not_begun(surgeon: Surgeon) -> None:
+    async def stop_stale(self: Any, connectors: Any, generation: int) -> None:
+        made = self._current().generations
+        await self.stop_tasks(
+            [
+                each
+                for each, of in self.tasks.items()
+                if each.connector in connectors and of != made.get(each.connector, 0)
+            ]
+        )
+
+    surgeon.put(LocalWork, "stop_stale", stop_stale)
 
 
 def _commits_by_name(surgeon: Surgeon) -> None:
@@ -187,6 +208,12 @@ MUTATIONS = {
             "what is stopped by two at once, or restarted meanwhile, runs on or ends its worker's round",
             KIND,
             _restarts_between_two_stops,
+        ),
+        Mutation(
+            "untold-stop",
+            "a task that is one too many before it has begun is shown as RESTARTING for ever",
+            KIND,
+            _tells_nothing_of_what_has_not_begun,
         ),
         Mutation(
             "old-offset",

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ottla.client import JoinedMember
 from ottla.connect import ConnectError, TaskStart
+from ottla.connect.assignment import Assignment, GroupProtocol, WorkerState, decode_assignment, encode_worker_state
 from ottla.connect.decisions import create_or_replace
 from ottla.connect.distributed.config_store import ConfigStore
+from ottla.connect.distributed.leading import Leading
 from ottla.connect.distributed.local_work import LocalWork
 from ottla.connect.distributed.status_store import StatusStore
 from ottla.connect.storage import (
@@ -30,20 +33,24 @@ from ottla.connect.storage import (
     encode_config,
 )
 from tests.connect.machine.cluster import Door, KafkaModel
-from tests.connect.machine.workers import SETTINGS
+from tests.connect.machine.ledger import Ledger
+from tests.connect.machine.loop import own_clock
+from tests.connect.machine.tasks import OUT
+from tests.connect.machine.workers import SETTINGS, Place, Worker, ask
 from tests.sim.loop import SimLoop
 
 TASK = TaskId("a", 0)
 
 
-def in_model(test: Any) -> None:
+def in_model(test: Any, loop: SimLoop | None = None) -> None:
     """Run a test in virtual time with a cluster that loses nothing."""
-    loop = SimLoop()
+    loop = loop or SimLoop()
     asyncio.set_event_loop(loop)
     kafka = KafkaModel(loop, random.Random(1))
     kafka.is_troubled = False
     try:
-        loop.run_until_complete(test(kafka))
+        with own_clock(loop):
+            loop.run_until_complete(test(kafka))
     finally:
         asyncio.set_event_loop(None)
         loop.close()
@@ -56,14 +63,14 @@ async def statuses(kafka: KafkaModel) -> StatusStore:
     return store
 
 
-@pytest.mark.parametrize("late", [State.UNASSIGNED, State.DESTROYED])
-def test_what_a_worker_that_was_taken_for_dead_says_late_does_not_stand(late: State) -> None:
+@pytest.mark.parametrize(("late", "generation"), [(State.UNASSIGNED, -1), (State.UNASSIGNED, 9), (State.DESTROYED, -1)])
+def test_what_a_worker_that_was_taken_for_dead_says_late_does_not_stand(late: State, generation: int) -> None:
     async def test(kafka: KafkaModel) -> None:
         mine, theirs = await statuses(kafka), await statuses(kafka)
         for of in ("a", TASK):
             mine.put(Status(of, State.PAUSED, "mine", 7))
         await mine.flush(5)
-        theirs.put(Status("a", late, "theirs", -1))
+        theirs.put(Status("a", late, "theirs", generation))
         await theirs.flush(5)
         await asyncio.sleep(10)
         for store in (mine, theirs):
@@ -114,8 +121,10 @@ class _Runner:
     async def pause_or_resume(self, tasks: Collection[TaskId], target: TargetState) -> None: ...
 
 
-def local_work(runner: _Runner, told: list[Status], fence: Any) -> LocalWork:
-    state = folded(ConnectorConfig("a", {"x": "1"}), TaskConfig(TASK, {"n": "1"}), TasksCommit("a", 1))
+ONE_TASK = (ConnectorConfig("a", {"x": "1"}), TaskConfig(TASK, {"n": "1"}), TasksCommit("a", 1))
+
+
+def local_work(runner: _Runner, told: list[Status], fence: Any, current: Callable[[], ConfigState]) -> LocalWork:
 
     async def remove(name: str) -> None: ...
 
@@ -132,7 +141,7 @@ def local_work(runner: _Runner, told: list[Status], fence: Any) -> LocalWork:
         hosting,
         runner,
         worker_id="mine",
-        current=lambda: state,
+        current=current,
         tell=told.append,
         fence=fence,
         started=lambda name: None,
@@ -151,7 +160,7 @@ def test_a_task_whose_leader_goes_while_it_is_asked_for_a_fence_starts_behind_th
                 raise ConnectError("The leader at http://w2:80/ cannot be asked: refused")
 
         runner = _Runner()
-        work = local_work(runner, told, fence)
+        work = local_work(runner, told, fence, lambda: folded(*ONE_TASK))
         await work.start_tasks([TASK], 1)
         await asyncio.sleep(30)
         assert [each.task for each in runner.started] == [TASK] and len(asked) == 3
@@ -169,7 +178,7 @@ def test_a_task_that_is_stopped_between_two_fences_asks_for_none_and_does_not_st
             raise ConnectError("nobody answers")
 
         runner = _Runner()
-        work = local_work(runner, [], fence)
+        work = local_work(runner, [], fence, lambda: folded(*ONE_TASK))
         await work.start_tasks([TASK], 1)
         await asyncio.sleep(1)
         await work.stop_tasks([TASK])
@@ -202,9 +211,96 @@ def test_a_connector_that_is_deleted_before_it_starts_is_begun_when_it_is_made_a
 
         async def fence(name: str) -> None: ...
 
-        work = local_work(_Runner(), told, fence)
+        work = local_work(_Runner(), told, fence, lambda: folded(*ONE_TASK))
         await work.launch("gone", 3)
         assert not work.connectors
         assert told == [Status("gone", State.UNASSIGNED, "mine", 3)]
 
     in_model(test)
+
+
+def test_a_new_leader_takes_away_what_was_deleted_while_the_one_before_went() -> None:
+    """It knew nothing of what others had been given: the connector, or a task of one that has fewer now, ran on for ever."""
+    theirs = Assignment("gone", "http://gone/", 3, ("a", "b"), (TASK, TaskId("a", 1), TaskId("b", 0)))
+    states = {"new": WorkerState("http://new/", 9), "other": WorkerState("http://other/", 9, theirs)}
+    state = folded(*ONE_TASK)
+    found = Leading(0).assignments(
+        GroupProtocol.SESSIONED,
+        [JoinedMember(each, encode_worker_state(states[each], GroupProtocol.SESSIONED)) for each in states],
+        replace(state, offset=9),
+        leader="new",
+        last_generation=-1,
+        generation=8,
+        now_ms=0,
+    )
+    given = {member: decode_assignment(each) for member, each in found.items()}
+    assert given["other"] is not None and given["new"] is not None
+    assert given["other"].revoked_connectors == ("b",)
+    assert set(given["other"].revoked_tasks) == {TaskId("a", 1), TaskId("b", 0)}
+    assert not (given["new"].revoked_connectors or given["new"].revoked_tasks)
+
+
+@pytest.mark.parametrize("is_fenced", [False, True])
+def test_a_task_that_has_not_begun_and_is_configured_no_more_is_told_as_unassigned(is_fenced: bool) -> None:
+    """Its runner did not know it and told nothing: it was shown as RESTARTING, or FAILED, for ever."""
+
+    async def test(kafka: KafkaModel) -> None:
+        told: list[Status] = []
+        states = [folded(*ONE_TASK)]
+
+        async def fence(name: str) -> None:
+            if not is_fenced:
+                await asyncio.sleep(100)
+
+        class Full(_Runner):
+            async def start(self, tasks: Sequence[TaskStart]) -> None:
+                raise ConnectError("no slot")
+
+        work = local_work(Full(), told, fence, lambda: states[-1])
+        await work.start_tasks([TASK], 1)
+        await asyncio.sleep(1)
+        states.append(folded(*ONE_TASK, TaskConfig(TASK, {"n": "2"}), TasksCommit("a", 1), TasksCommit("a", 0)))
+        await work.stop_stale({"a"}, 2)
+        assert not work.tasks and told[-1] == Status(TASK, State.UNASSIGNED, "mine", 2)
+        await work.close()
+
+    in_model(test)
+
+
+class _LateLoop(SimLoop):
+    """Calls in threads take a moment; what a connector of the first round says of its tasks comes five seconds late."""
+
+    def run_in_executor(self, executor: object, func: Any, *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
+        answer: asyncio.Future[Any] = self.create_future()
+        called = func.args[0] if func.args else None
+        is_late = getattr(called, "__name__", "") == "task_configs" and called.__self__.props["round"] == "1"
+        found = func(*args)
+        self.call_later(5 if is_late else 0.001, answer.set_result, found)
+        return answer
+
+
+def test_what_a_connector_has_said_first_of_its_tasks_is_not_written_last() -> None:
+    """Its old tasks came back behind those of its new configuration, and stayed."""
+
+    async def test(kafka: KafkaModel) -> None:
+        loop = kafka.loop
+        ledger = Ledger(loop.time, exactly_once=False, offsets_topic=SETTINGS.offset_topic.name, out=OUT)
+        kafka.told = ledger.told
+        kafka.add_topic(OUT)
+        place = Place(loop, kafka, ledger)
+        worker = Worker(place, "w1", SETTINGS)
+        place.workers[worker.worker_id] = worker
+        worker.process.spawn(worker.start())
+        await asyncio.sleep(10)
+        config = {"connector.class": "tests.Numbers", "tasks.max": "2", "tasks": "1"}
+        for round_ in ("1", "2"):
+            answer = await ask(place, worker, "PUT", "/connectors/a/config", {**config, "round": round_})
+            assert answer is not None and answer.status < 300, answer
+            await asyncio.sleep(1)
+        for _ in range(2):
+            assert [each["round"] for each in ledger.config.task_configs.values()] == ["2"]
+            await asyncio.sleep(10)
+        worker.kill()
+        worker.process.bury()
+
+    in_model(test, _LateLoop())

@@ -130,6 +130,11 @@ class Worker:
         """Whether it runs and reaches the others."""
         return self.process.alive and not self.process.is_paused and not self.is_cut
 
+    @property
+    def leads(self) -> bool:
+        """Whether it leads its group, as far as it knows."""
+        return self.herder is not None and self.herder.group.is_leader
+
     def door(self) -> Door:
         """Return a client of this worker's."""
         return Door(self.place.kafka, lambda: self.is_cut)

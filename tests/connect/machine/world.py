@@ -13,6 +13,7 @@ import logging
 import random
 from collections.abc import Coroutine
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from ottla.background import failure_counts
@@ -20,54 +21,13 @@ from ottla.connect.storage import State, TargetState, TaskId
 from tests.connect.machine.cluster import KafkaModel
 from tests.connect.machine.ledger import Ledger
 from tests.connect.machine.loop import WorkerLoop, own_clock
+from tests.connect.machine.stories import NAMES, ROUGH, THEMES, happen
 from tests.connect.machine.tasks import OUT
 from tests.connect.machine.workers import SETTINGS, Answer, Place, Worker, ask
 
 __all__ = ["World", "run_world"]
 
-NAMES = ("a", "b")
-STORIES = {
-    "request": 12,
-    "two requests": 4,
-    "pair": 8,
-    "join": 1,
-    "leave": 1,
-    "kill": 1,
-    "freeze": 1,
-    "cut off": 1,
-}
-REQUESTS = {
-    "create": 2,
-    "configure": 3,
-    "patch": 1,
-    "pause": 4,
-    "resume": 4,
-    "stop": 5,
-    "delete": 1,
-    "reset offsets": 6,
-    "alter offsets": 2,
-    "restart connector": 1,
-    "restart all": 2,
-    "restart task": 2,
-    "status": 1,
-    "offsets": 1,
-}
-PAIRS = (
-    ("stop", "reset offsets"),
-    ("stop", "reset offsets"),
-    ("stop", "alter offsets"),
-    ("configure", "pause"),
-    ("restart task", "pause"),
-    ("restart all", "pause"),
-    ("restart task", "resume"),
-    ("pause", "delete"),
-    ("delete", "configure"),
-    ("stop", "resume"),
-    ("configure", "restart all"),
-)
-"""Requests of which the second comes while the first has its effects."""
 STEPS = (6, 14)
-WORKERS_MAX = 3
 SETTLE_SECONDS_MAX, WRITES_SECONDS = 150.0, 60.0
 ANSWER_SECONDS_MAX = 190.0
 """An answer of 90 s at each of two hops, and the ways between."""
@@ -101,7 +61,9 @@ class World:
         self.seed, self.rng = seed, random.Random(seed)
         self.loop = WorkerLoop(self.rng)
         self.exactly_once = self.rng.random() < 0.5
-        self.is_rough = self.rng.random() < 0.5
+        name = self.rng.choice(list(THEMES))
+        self.theme = THEMES[name]
+        self.is_rough = self.rng.random() < 0.5 or name in ROUGH
         """Whether requests are lost, and workers are killed, frozen and cut off."""
         self.kafka = KafkaModel(self.loop, self.rng)
         self.kafka.is_troubled = self.is_rough and self.rng.random() < 0.5
@@ -119,6 +81,10 @@ class World:
         self._rounds = self._workers = 0
         self._all: list[Worker] = []
         self._leaving: set[str] = set()
+        self._was_away = False
+        """Whether a worker was frozen or cut off."""
+        self._counts: dict[str, int] = {}
+        """How many tasks each connector was configured to have last."""
 
     def run(self) -> None:
         """Run it; raises AssertionError that says what was wrong."""
@@ -140,17 +106,17 @@ class World:
         self.kafka.add_topic(OUT)
         self.loop.at_step.append(self._look)
         for _ in range(self.rng.choice((2, 2, 3))):
-            self._join()
+            self.join()
         if self.rng.random() < 0.9:
             await self._formed()
         for name in NAMES[: self.rng.choice((1, 1, 2))]:
-            await self._request("create", name)
+            await self.request("create", name)
         if self.rng.random() < 0.8:
             await asyncio.sleep(self.rng.choice((1.0, 10.0)))
         try:
             for _ in range(self.rng.randint(*STEPS)):
                 await asyncio.sleep(self.rng.choice((0.0, 0.001, 0.01, 0.1, 0.5, 1.0, 3.0, 20.0)))
-                await self._happen(_drawn(self.rng, STORIES))
+                await happen(self)
                 self._check()
             await self._settle()
             if failure_counts() != failures:
@@ -169,7 +135,7 @@ class World:
             self.ledger.disturbed_s = self.loop.time()
 
     def _is_disturbed(self) -> bool:
-        workers = self._alive()
+        workers = self.alive()
         return (
             not self.kafka.is_stable
             or self.kafka.is_troubled
@@ -180,7 +146,8 @@ class World:
     def _is_settled(self, worker: Worker) -> bool:
         return worker.herder is not None and not worker.herder.group.member.rejoins
 
-    def _alive(self) -> list[Worker]:
+    def alive(self) -> list[Worker]:
+        """Return the workers whose processes run."""
         return [each for each in self.place.workers.values() if each.process.alive]
 
     def _check(self) -> None:
@@ -197,18 +164,26 @@ class World:
 
     # -- workers
 
-    def _join(self) -> None:
+    def present(self) -> list[Worker]:
+        """Return those of them that are not about to leave."""
+        return [each for each in self.alive() if each.worker_id not in self._leaving]
+
+    def join(self) -> None:
+        """Start a worker."""
         self._workers += 1
         settings = replace(SETTINGS, exactly_once="enabled" if self.exactly_once else "disabled")
         worker = Worker(self.place, f"w{self._workers}", settings)
         self.place.workers[worker.worker_id] = worker
         self._all.append(worker)
         self._say(f"{worker.name} joins")
-        self._begin(self.loop.create_task(self._run_in(worker, worker.start())))
+        self.begin(self._run_in(worker, worker.start()))
 
-    def _begin(self, task: asyncio.Task[None]) -> None:
+    def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Begin something that ends before the world does; what it raises is a fault."""
+        task = self.loop.create_task(work)
         self._under_way.add(task)
         task.add_done_callback(self._ended)
+        return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._under_way.discard(task)
@@ -222,47 +197,11 @@ class World:
                 return
             await asyncio.sleep(0.1)
 
-    async def _happen(self, story: str) -> None:
-        rng = self.rng
-        workers = [each for each in self._alive() if each.worker_id not in self._leaving]
-        if story in ("kill", "freeze", "cut off") and not self.is_rough:
-            story = "request"
-        worker = rng.choice(workers)
-        match story:
-            case "join" if len(workers) < WORKERS_MAX:
-                self._join()
-            case "leave" if len(workers) > 1 and worker.has_started and worker.is_well:
-                self._say(f"{worker.name} leaves")
-                self._leaving.add(worker.worker_id)
-                self._begin(self.loop.create_task(self._leave(worker)))
-            case "kill" if len(workers) > 1:
-                self._say(f"{worker.name} is killed")
-                self._gone(worker)
-                worker.kill()
-                if rng.random() < 0.7:
-                    self._join()
-            case "freeze":
-                self._begin(self.loop.create_task(self._freeze(worker, rng.choice((0.5, 5.0, 12.0, 20.0)))))
-            case "cut off":
-                self._begin(self.loop.create_task(self._cut(worker, rng.choice((0.5, 5.0, 12.0, 20.0)))))
-            case "pair":
-                name, (one, other) = _name(rng), rng.choice(PAIRS)
-                first = self.loop.create_task(self._request(one, name))
-                self._begin(first)
-                await asyncio.wait([first], timeout=rng.choice((0.001, 0.01, 0.1, 5.0)))
-                await asyncio.sleep(rng.choice((0.0, 0.0, 0.01, 0.03, 0.1, 1.0)))
-                self._begin(self.loop.create_task(self._request(other, name)))
-            case "two requests":
-                name = _name(rng)
-                for _ in range(2):
-                    self._begin(self.loop.create_task(self._request(_drawn(rng, REQUESTS), name)))
-                    await asyncio.sleep(rng.choice((0.0, 0.001, 0.01, 0.1, 1.0)))
-            case "request":
-                work = self._request(_drawn(rng, REQUESTS), _name(rng))
-                if rng.random() < 0.5:
-                    await work
-                else:
-                    self._begin(self.loop.create_task(work))
+    def kill(self, worker: Worker) -> None:
+        """End a worker without a word."""
+        self._say(f"{worker.name} is killed")
+        self._gone(worker)
+        worker.kill()
 
     def _gone(self, worker: Worker) -> None:
         del self.place.workers[worker.worker_id]
@@ -274,32 +213,59 @@ class World:
         if worker.process.alive:
             task.result()
 
+    def leave(self, worker: Worker) -> None:
+        """End a worker in good order."""
+        self._say(f"{worker.name} leaves")
+        self._leaving.add(worker.worker_id)
+        self.begin(self._leave(worker))
+
     async def _leave(self, worker: Worker) -> None:
         await self._run_in(worker, worker.close())
         if worker.process.alive:
             self._gone(worker)
             worker.process.kill()
 
-    async def _freeze(self, worker: Worker, seconds: float) -> None:
+    def freeze(self, worker: Worker, seconds: float) -> asyncio.Task[None]:
+        """Have a worker do nothing for a while."""
         self._say(f"{worker.name} is frozen for {seconds} s")
+        self._was_away = True
         self.ledger.excuse(worker.worker_id, seconds)
+        return self.begin(self._freeze(worker, seconds))
+
+    async def _freeze(self, worker: Worker, seconds: float) -> None:
         worker.process.pause()
         await asyncio.sleep(seconds)
         worker.process.resume()
 
-    async def _cut(self, worker: Worker, seconds: float) -> None:
+    def cut_off(self, worker: Worker, seconds: float) -> asyncio.Task[None]:
+        """Have a worker reach no broker for a while."""
         self._say(f"{worker.name} is cut off for {seconds} s")
+        self._was_away = True
         self.ledger.excuse(worker.worker_id, seconds)
+        return self.begin(self._cut_off(worker, seconds))
+
+    async def _cut_off(self, worker: Worker, seconds: float) -> None:
         worker.is_cut = True
         await asyncio.sleep(seconds)
         worker.is_cut = False
 
+    def slow_down(self, seconds: float, lag_s: float) -> None:
+        """Have the configuration topic's broker answer slowly for a while: workers read late what others have written."""
+        self._say(f"the configuration topic is read {lag_s} s late, for {seconds} s")
+        self.begin(self._slow_down(SETTINGS.config_topic.name, seconds, lag_s))
+
+    async def _slow_down(self, topic: str, seconds: float, lag_s: float) -> None:
+        self.kafka.lag_s[topic] = lag_s
+        await asyncio.sleep(seconds)
+        self.kafka.lag_s.pop(topic, None)
+
     # -- requests
 
     def _config(self, name: str) -> dict[str, str]:
+        """Return a configuration, often with more or fewer tasks than the one before."""
         self._rounds += 1
-        count = self.rng.choice((1, 2, 2))
-        self.ledger.counts[name, self._rounds] = count
+        before = self._counts.get(name, 1)
+        count = self._counts[name] = self.rng.choice((before, 3 - before, 3 - before))
         return {
             "connector.class": "tests.Numbers",
             "tasks.max": "2",
@@ -307,8 +273,9 @@ class World:
             "round": str(self._rounds),
         }
 
-    async def _request(self, what: str, name: str) -> None:
-        worker = self.rng.choice(self._alive())
+    async def request(self, what: str, name: str, away: Worker | None = None) -> None:
+        """Ask a worker for something, any but one that is known to be away, and look at the answer."""
+        worker = self.rng.choice([each for each in self.alive() if each is not away] or self.alive())
         method, path, body = self._asked(what, name)
         number = len(self.told)
         self._say(f"{worker.name} is asked to {what} {name}{'' if body is None else ' ' + json.dumps(body)}")
@@ -332,7 +299,8 @@ class World:
                 return "PUT", f"{one}/config", self._config(name)
             case "patch":
                 config = self._config(name)
-                return "PATCH", f"{one}/config", {key: config[key] for key in ("round", "tasks")}
+                keys = self.rng.choice((("round", "tasks"), ("round",)))
+                return "PATCH", f"{one}/config", {key: config[key] for key in keys}
             case "pause" | "resume" | "stop":
                 return "PUT", f"{one}/{what}", None
             case "delete":
@@ -369,6 +337,14 @@ class World:
             round_ = (body.get("config") or body)["round"]
             if not self.ledger.held(name, asked_s, lambda _, config: f'"round": "{round_}"' in (config or "")):
                 self.ledger.say(f"{what} {name} was answered {answer.status} and is not written")
+        if what == "patch":
+            self._check_patch(name, body)
+        if what in ("create", "configure") and (self.exactly_once or not self._was_away):
+            was_there = answer.status == 200  # at least once a worker may lead on that was frozen
+            if not self.ledger.held(name, asked_s, lambda target, _: (target is not None) is was_there):
+                self.ledger.say(
+                    f"{what} {name} was answered {answer.status}, as if it {'were' if was_there else 'were not'} there"
+                )
         if answer.status == 201 and what == "configure":
             wanted = self.ledger.held(name, asked_s, lambda target, config: target is TargetState.STARTED)
             if not wanted:
@@ -377,12 +353,25 @@ class World:
             known = self.ledger.connector(name)
             known.reset_s = max(known.reset_s, asked_s)
 
+    def _check_patch(self, name: str, patch: dict[str, str]) -> None:
+        """Look that a patch has changed what was there before it, and not what a leader took for that."""
+        if self._was_away and not self.exactly_once:
+            return
+        configs = [
+            None if config is None else json.loads(config) for _, _, config in self.ledger.connector(name).history
+        ]
+        for before, after in pairwise(configs):
+            is_it = before is not None and after is not None and before != after and after["round"] == patch["round"]
+            if is_it and after != {**before, **patch}:
+                self.ledger.say(f"{patch} has made {after} of {before}")
+
     # -- the end
 
     async def _settle(self) -> None:
         """Have nothing go wrong any more, and wait until all is as it was asked for."""
         self._say("nothing is done any more")
         self.kafka.is_troubled = False
+        self.kafka.lag_s.clear()
         until_s = self.loop.time() + ANSWER_SECONDS_MAX + SETTLE_SECONDS_MAX
         while self._under_way and self.loop.time() < until_s:
             await asyncio.sleep(0.5)
@@ -403,7 +392,7 @@ class World:
 
     async def _restart_failed(self) -> None:
         """Restart what has failed where requests were lost, as whoever looks after the cluster does."""
-        worker = self.rng.choice(self._alive())
+        worker = self.rng.choice(self.alive())
         if not self.is_rough or self._is_disturbed() or worker.herder is None:
             return
         statuses = worker.herder.statuses.state.statuses
@@ -427,16 +416,14 @@ class World:
             for task in config.tasks(name):
                 wanted[task] = STATES[target or TargetState.STARTED], str(config.task_configs[task]["round"])
         found: dict[TaskId, list[tuple[State, str]]] = {}
-        for worker in self._alive():
+        for worker in self.alive():
             for task, state in worker.running().items():
                 assert worker.runner is not None
                 life = worker.runner.running[task][0].life
                 found.setdefault(task, []).append((state, str(life.round)))
         if found != {task: [each] for task, each in wanted.items()}:
             return f"{found} run, and {wanted} are asked for"
-        hosts = sorted(
-            name for each in self._alive() if each.herder is not None for name in each.herder.work.connectors
-        )
+        hosts = sorted(name for each in self.alive() if each.herder is not None for name in each.herder.work.connectors)
         if hosts != config.connectors():
             return f"connectors {hosts} run, and {config.connectors()} are there"
         return ""
@@ -465,7 +452,7 @@ class World:
 
     async def _says_so(self) -> None:
         """Look that each worker answers, and says of connectors what holds."""
-        for worker in self._alive():
+        for worker in self.alive():
             for name in NAMES:
                 await self._check_said(worker, name)
 
@@ -490,7 +477,7 @@ class World:
             self.ledger.say(f"{worker.name} says {config.body!r} of {name}")
 
     def _wanted_status(self, name: str, target: TargetState) -> list[tuple[str, str]]:
-        workers = self._alive()
+        workers = self.alive()
         host = next(each for each in workers if each.herder is not None and name in each.herder.work.connectors)
         state = {TargetState.STARTED: "RUNNING", TargetState.PAUSED: "PAUSED"}.get(target, "STOPPED")
         tasks = [
@@ -498,14 +485,6 @@ class World:
             for task in self.ledger.config.tasks(name)
         ]
         return [(state, host.worker_id), *tasks]
-
-
-def _name(rng: random.Random) -> str:
-    return NAMES[rng.random() < 0.25]
-
-
-def _drawn(rng: random.Random, weights: dict[str, int]) -> str:
-    return rng.choices(list(weights), list(weights.values()))[0]
 
 
 def run_world(seed: int) -> None:

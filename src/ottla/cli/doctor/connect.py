@@ -78,7 +78,14 @@ def judged_connectors(urls: str, statuses: Sequence[Mapping[str, Any]], known: C
             "name those workers, too, with commas between: --connect URL,URL; a task that has just begun tells soon"
         )
         found.append(warning(CHECK, said, remedy))
-    return found or [ok(CHECK, f"{counted(len(names), 'connector')} at {urls}: none failed, and none stands still")]
+    well = [ok(CHECK, f"{counted(len(names), 'connector')} at {urls}: none failed, and none stands still")]
+    return [*(found or well), *_idle(statuses)]
+
+
+def _idle(statuses: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    """Return which connectors have no task, as it should be, and why."""
+    told = {each["name"]: each["no_tasks"] for each in statuses if each.get("no_tasks")}
+    return [ok(CHECK, f"{name} has no task, and needs none: {told[name]}") for name in sorted(told)]
 
 
 def _unattended(statuses: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Finding]:
@@ -92,6 +99,7 @@ def _unattended(statuses: Sequence[Mapping[str, Any]], names: Sequence[str]) -> 
             idle.add(status["name"])
         elif status["connector"]["state"] == "RUNNING" and not status["tasks"]:
             without.add(status["name"])
+    without -= {each["name"] for each in statuses if each.get("no_tasks")}
     found = []
     if nobodys := sorted(idle | missing):
         said = f"{counted(len(nobodys), 'connector')} of which a part is run by nobody: {named(nobodys)}"
@@ -101,7 +109,11 @@ def _unattended(statuses: Sequence[Mapping[str, Any]], names: Sequence[str]) -> 
         found.append(warning(CHECK, said, remedy))
     if without:
         said = f"{counted(len(without), 'connector')} without a task, so that nothing moves: {named(sorted(without))}"
-        found.append(warning(CHECK, said, "it has found nothing to do: look at its configuration and its worker's log"))
+        remedy = (
+            "it has found nothing to do: look at its configuration and its worker's log; whether that is right only its own "
+            "worker knows, which --connect URL,URL can name too"
+        )
+        found.append(warning(CHECK, said, remedy))
     return found
 
 

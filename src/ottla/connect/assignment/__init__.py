@@ -1,6 +1,6 @@
 """A group of workers: what they tell each other when it rebalances, and how the leader divides the work (KIP-415). Pure."""
 
-from ottla.connect.assignment.balancing import Balance, Division, Work, divide, divide_eagerly
+from ottla.connect.assignment.balancing import Balance, Division, Work, divide, divide_eagerly, reminded
 from ottla.connect.assignment.protocol import (
     CONFIG_MISMATCH,
     Assignment,
@@ -26,4 +26,5 @@ __all__ = [
     "divide_eagerly",
     "encode_assignment",
     "encode_worker_state",
+    "reminded",
 ]

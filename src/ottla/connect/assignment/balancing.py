@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from ottla.connect.storage import TaskId
 
-__all__ = ["Balance", "Division", "Work", "divide", "divide_eagerly"]
+__all__ = ["Balance", "Division", "Work", "divide", "divide_eagerly", "reminded"]
 
 Item = TypeVar("Item", str, TaskId)
 _BACKOFF_FIRST_MS, _BACKOFF_FACTOR = 1, 40
@@ -116,6 +116,19 @@ class _Load:
     def remove(self, work: Work) -> None:
         left = self.work.kept(work)
         self.connectors, self.tasks = list(left.connectors), list(left.tasks)
+
+
+def reminded(balance: Balance, configured: Work, members: Mapping[str, Work], *, last_generation: int) -> Balance:
+    """Return what a leader remembers, and beside it what workers still have that is configured no more.
+
+    Kafka's assignor takes from workers what it has given out itself. A new leader remembers nothing: what was deleted while
+    the one before went would run on for ever.
+    """
+    gone = Work().plus(*members.values()).without(configured)
+    if not gone:
+        return balance
+    previous = balance.previous if balance.previous_generation == last_generation else Work()
+    return replace(balance, previous=previous.plus(gone), previous_generation=last_generation)
 
 
 def divide(

@@ -54,6 +54,9 @@ class View:
     progress: Mapping[TaskId, Mapping[str, Any]] = field(default_factory=dict)
     """What is shown of the progress of tasks, those of this worker."""
 
+    idle: Mapping[str, str] = field(default_factory=dict)
+    """Why connectors of this worker rightly want no task."""
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectorChange:

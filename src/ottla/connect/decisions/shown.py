@@ -152,6 +152,8 @@ def connector_status(view: View, name: str, plugins: Plugins) -> dict[str, Any]:
         "tasks": [task_status(view, task) for task in tasks],
         "type": connector_type(view.config.configs.get(name), plugins),
     }
+    if not tasks and name in view.idle:
+        shown["no_tasks"] = hidden_text(view.idle[name])
     progress = [{"task": task.task, **_without_secrets(view.progress[task])} for task in tasks if task in view.progress]
     return {**shown, "progress": progress} if progress else shown
 

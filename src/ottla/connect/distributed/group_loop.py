@@ -386,15 +386,9 @@ class GroupLoop:
                 await self._work.stop([name], [], generation)
         for name in pending.targets & set(known.configs):
             await self._work.bring(name, generation)
-        generations = known.generations
-        stale = [
-            task
-            for task, made in self._work.tasks.items()
-            if task.connector in pending.reconfigured and made != generations.get(task.connector, 0)
-        ]
-        if stale:
-            self._doing(f"stopping {len(stale)} reconfigured tasks")
-            await self._work.stop_tasks(stale)
+        if pending.reconfigured:
+            self._doing("stopping reconfigured tasks")
+            await self._work.stop_stale(pending.reconfigured, generation)
         return not pending.rebalance
 
     # What the leader does besides

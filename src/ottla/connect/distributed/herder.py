@@ -25,6 +25,7 @@ from ottla.connect.distributed.offset_store import OffsetStores
 from ottla.connect.distributed.peers import Ask, ask_to_fence, send_tasks
 from ottla.connect.distributed.settings import DistributedSettings
 from ottla.connect.distributed.status_store import StatusStore
+from ottla.connect.distributed.task_answers import TaskAnswers
 from ottla.connect.distributed.validation import further_errors, with_errors
 from ottla.connect.errors import ConnectError, NotFoundError, RebalanceNeededError
 from ottla.connect.herder import Created, ElsewhereError, SinkGroups, TaskOwner, TaskRunner
@@ -104,6 +105,7 @@ class DistributedHerder:
         self._statuses = StatusStore(settings.status_topic, make_client, self._fail)
         self._prepared = False
         self._read = asyncio.Event()
+        self._answers = TaskAnswers()
         self._ask = ask
         self._hosting = Hosting(
             plugins,
@@ -298,7 +300,8 @@ class DistributedHerder:
                     await self._loop.settled.wait()
             except TimeoutError:
                 raise RebalanceNeededError("Request cannot be completed because a rebalance is expected") from None
-        return View(self._loop.configs.state, self._statuses.state, self._work.progress())
+        idle = self._hosting.connectors.idle()
+        return View(self._loop.configs.state, self._statuses.state, self._work.progress(), idle)
 
     async def validate(self, config: Properties) -> dict[str, Any]:
         """See `Herder`."""
@@ -570,14 +573,25 @@ class DistributedHerder:
             state = self._loop.configs.state
         if name not in state.configs:
             return
+        number = self._answers.ask()
         configs = await self._hosting.task_configs(state, name)
-        if configs is None or not decisions.tasks_changed(state, name, configs):
+        if configs is None:
             return
+        async with self._answers.writing(name, number) as is_newest:
+            if is_newest:
+                await self._set_tasks(name, configs)
+
+    async def _set_tasks(self, name: str, configs: Sequence[Properties]) -> None:
+        """Have the leader write a connector's tasks where they are others than those that are written by now."""
+        await self._loop.configs.read(self.settings.sync_timeout_ms / 1000, before="setting tasks")
         async with self._doing(f"writing {len(configs)} task configs for connector {name} to the config topic"):
-            if name not in self._work.connectors or name not in self._loop.configs.state.configs:
+            state = self._loop.configs.state
+            if name not in self._work.connectors or name not in state.configs:
+                return
+            if not decisions.tasks_changed(state, name, configs):
                 return
             if self._loop.is_leader:
-                await self._loop.write_as_leader(decisions.set_tasks(self._loop.configs.state, name, configs))
+                await self._loop.write_as_leader(decisions.set_tasks(state, name, configs))
                 return
         await send_tasks(
             *(self._ask, self._loop.leader_url, name, configs, self._session(), self.settings.signature_algorithm)

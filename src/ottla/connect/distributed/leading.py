@@ -18,6 +18,7 @@ from ottla.connect.assignment import (
     divide,
     divide_eagerly,
     encode_assignment,
+    reminded,
 )
 from ottla.connect.storage import ConfigState, TaskId
 
@@ -32,6 +33,8 @@ class Leading:
         self._balance = Balance()
         self._owners: dict[str | TaskId, str] = {}
         self._held: set[str | TaskId] = set()
+        self._with_tasks: set[str] = set()
+        """The connectors of the tasks among them."""
         self._divided = asyncio.Event()
 
     def forget_owners(self) -> None:
@@ -48,7 +51,7 @@ class Leading:
 
     def has_tasks(self, connector: str) -> bool:
         """Return whether any worker has a task of a connector; see `is_held`."""
-        return any(isinstance(each, TaskId) and each.connector == connector for each in self._held)
+        return connector in self._with_tasks
 
     async def divided(self) -> None:
         """Return when work is divided the next time, or this worker joins a group in which another may do that."""
@@ -88,18 +91,22 @@ class Leading:
         for member, work in division.whole.items():
             self._owners.update(dict.fromkeys(work.connectors, states[member].url))
             self._owners.update(dict.fromkeys(work.tasks, states[member].url))
-        self._held.update(self._owners)
+            self._hold(work)
         return {
             member: encode_assignment(_assignment(division, member, leader, url, max(offset, config.offset)), protocol)
             for member in states
         }
 
     def _note_held(self, works: Iterable[Work]) -> None:
-        self._held = set()
+        self._held, self._with_tasks = set(), set()
         for work in works:
-            self._held.update(work.connectors)
-            self._held.update(work.tasks)
+            self._hold(work)
         self._divided.set()
+
+    def _hold(self, work: Work) -> None:
+        self._held.update(work.connectors)
+        self._held.update(work.tasks)
+        self._with_tasks.update(task.connector for task in work.tasks)
 
     def _divide(
         self,
@@ -113,8 +120,10 @@ class Leading:
     ) -> Division:
         if protocol is GroupProtocol.EAGER:
             return divide_eagerly(configured, states)
+        held = {member: _held(states[member]) for member in sorted(states)}
+        balance = reminded(self._balance, configured, held, last_generation=last_generation)
         self._balance, division = divide(
-            *(self._balance, configured, {member: _held(states[member]) for member in sorted(states)}),
+            *(balance, configured, held),
             last_generation=last_generation,
             generation=generation,
             now_ms=now_ms,

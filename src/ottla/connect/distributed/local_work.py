@@ -243,6 +243,18 @@ class LocalWork:
             del self.tasks[task]
         return mine
 
+    async def stop_stale(self, connectors: Collection[str], generation: int) -> None:
+        """Stop what runs of these connectors by older configurations; a rebalance begins anew what there is of it still.
+
+        Each is told as UNASSIGNED, also where it waits for its fence or could not begin, so that its runner tells nothing:
+        what its connector has no more would be shown as RESTARTING or FAILED for ever.
+        """
+        generations = self._current().generations
+        mine = [task for task in self.tasks if task.connector in connectors]
+        await self.stop(
+            [], [each for each in mine if self.tasks[each] != generations.get(each.connector, 0)], generation
+        )
+
     async def restart_task(self, task: TaskId, generation: int) -> None:
         """Stop a task and start it again, unless it has been given back in the meantime."""
         async with self._stopping:  # whoever is to stop it meanwhile finds it afterwards, and not between two lives

@@ -22,6 +22,7 @@ from ottla.connect.storage import (
     apply_status,
     encode_status,
     encode_topic_use,
+    status_of,
 )
 
 __all__ = ["StatusStore"]
@@ -46,13 +47,15 @@ class StatusStore:
         self._log = TopicLog(
             make_client("statuses-reader"),
             topic.name,
-            self._apply,
+            self.apply,
             isolation=Isolation.READ_UNCOMMITTED,
             failed=failed,
         )
         self._pending: dict[bytes, bytes | None] = {}
         self._own: dict[str | TaskId, Status] = {}
         """What this worker has said last of the connectors and tasks that it has."""
+        self._own_tasks: dict[str, dict[TaskId, None]] = {}
+        """Those tasks by connector, in the order in which they came."""
         self.left: set[str | TaskId] = set()
         """What it has given up, and was configured still when it said so."""
         self._more, self._written = asyncio.Event(), asyncio.Event()
@@ -72,7 +75,8 @@ class StatusStore:
         await self._log.close()
         await self._client.close()
 
-    def _apply(self, key: bytes | None, value: bytes | None, offset: int) -> None:
+    def apply(self, key: bytes | None, value: bytes | None, offset: int) -> None:
+        """Take in a record of the topic."""
         name = (key or b"").decode(errors="replace")
         self.state, ignored = apply_status(self.state, name, value)
         if ignored is not None:
@@ -83,22 +87,24 @@ class StatusStore:
     def _outdone(self, key: str, value: bytes | None) -> list[Status]:
         """Return what is to be said again, since a worker that had it before has just said that nobody has it.
 
-        It does so late where it was frozen or cut off: it has read nothing since, and does not know whose it is now.
+        It does so late where it was frozen or cut off: it has read nothing since, and does not know whose it is now. In a
+        new generation it may say so where it had to give up what two workers had.
         """
-        if value is None:
-            gone = [of for of in self._own if encode_status(self._own[of])[0] == key]
-            names = {of for of in gone if isinstance(of, str)}
-            tasks = [of for of in self._own if isinstance(of, TaskId) and of.connector in names]
-            return [self._own[of] for of in (*gone, *tasks)]
         if not self._own:
             return []
+        if value is None:
+            of = status_of(key)
+            if of is None or of not in self._own:
+                return []
+            tasks = self._own_tasks.get(of, ()) if isinstance(of, str) else ()
+            return [self._own[each] for each in (of, *tasks)]
         said = apply_status(StatusState(), key, value)[0].statuses.values()
         return [
             own
             for each in said
             if (own := self._own.get(each.of)) is not None
             and each.worker_id != own.worker_id
-            and each.generation < own.generation
+            and (each.generation < own.generation or each.state is State.UNASSIGNED)
         ]
 
     def left_alone(self) -> list[str | TaskId]:
@@ -114,14 +120,24 @@ class StatusStore:
         found = self.state.statuses.get(status.of)
         if safe and found is not None and found.worker_id != status.worker_id and found.generation > status.generation:
             log.debug("Another worker has said what %s does since", status.of)
-            self._own.pop(status.of, None)
+            self._has_no_more(status.of)
             return
         (self.left.add if status.state is State.UNASSIGNED else self.left.discard)(status.of)
         if status.state in _GONE:
-            self._own.pop(status.of, None)
+            self._has_no_more(status.of)
         else:
             self._own[status.of] = status
+            if isinstance(status.of, TaskId):
+                self._own_tasks.setdefault(status.of.connector, {})[status.of] = None
         self._put(*encode_status(status))
+
+    def _has_no_more(self, of: str | TaskId) -> None:
+        self._own.pop(of, None)
+        if isinstance(of, TaskId) and of.connector in self._own_tasks:
+            tasks = self._own_tasks[of.connector]
+            tasks.pop(of, None)
+            if not tasks:
+                del self._own_tasks[of.connector]
 
     def put_use(self, use: TopicUse, *, removed: bool = False) -> None:
         """Write that a connector uses a topic, or has been told to forget it."""

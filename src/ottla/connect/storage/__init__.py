@@ -33,6 +33,7 @@ from ottla.connect.storage.status_records import (
     apply_status,
     encode_status,
     encode_topic_use,
+    status_of,
 )
 from ottla.connect.storage.task_id import TaskId, parse_task_id
 
@@ -73,5 +74,6 @@ __all__ = [
     "read_java_map",
     "sink_group",
     "sink_offsets",
+    "status_of",
     "write_java_map",
 ]

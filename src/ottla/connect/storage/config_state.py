@@ -103,6 +103,9 @@ class ConfigState:
     applied: Map[str, Properties] = field(default_factory=Map)
     """The connector's configuration that its tasks were made from."""
 
+    of_connector: Map[str, frozenset[TaskId]] = field(default_factory=Map)
+    """The tasks of each connector that have a configuration, also those that are one too many by now."""
+
     pending_fencing: frozenset[str] = frozenset()
     inconsistent: frozenset[str] = frozenset()
 
@@ -119,7 +122,8 @@ class ConfigState:
     def is_configured(self, of: str | TaskId) -> bool:
         """Whether there is such a connector, or such a task of one."""
         if isinstance(of, TaskId):
-            return of.connector in self.configs and of in self.tasks(of.connector)
+            known = of.connector in self.configs and of.connector not in self.inconsistent
+            return known and 0 <= of.task < self.task_counts.get(of.connector, 0)
         return of in self.configs
 
     def target_state(self, connector: str) -> TargetState | None:
@@ -170,7 +174,7 @@ def _without(found: Map[Any, Any], key: object) -> Map[Any, Any]:
 
 def _removed(state: ConfigState, connector: str) -> ConfigState:
     tasks = state.task_configs
-    for task in [each for each in tasks if each.connector == connector]:
+    for task in state.of_connector.get(connector, ()):
         tasks = tasks.delete(task)
     return replace(
         state,
@@ -179,6 +183,7 @@ def _removed(state: ConfigState, connector: str) -> ConfigState:
         task_configs=tasks,
         deferred=_without(state.deferred, connector),
         applied=_without(state.applied, connector),
+        of_connector=_without(state.of_connector, connector),
     )
 
 
@@ -216,6 +221,9 @@ def _committed(state: ConfigState, record: TasksCommit) -> tuple[ConfigState, Ch
         made = replace(
             made,
             task_configs=state.task_configs.update(waiting),
+            of_connector=state.of_connector.set(
+                connector, state.of_connector.get(connector, frozenset()).union(waiting)
+            ),
             generations=state.generations.set(connector, generation),
         )
     made = replace(made, inconsistent=state.inconsistent - {connector}, applied=state.applied.set(connector, applied))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -13,7 +13,16 @@ from ottla.connect.converters.json_write import write_plain
 from ottla.connect.errors import DataError
 from ottla.connect.storage.task_id import TaskId, parse_task_id
 
-__all__ = ["State", "Status", "StatusState", "TopicUse", "apply_status", "encode_status", "encode_topic_use"]
+__all__ = [
+    "State",
+    "Status",
+    "StatusState",
+    "TopicUse",
+    "apply_status",
+    "encode_status",
+    "encode_topic_use",
+    "status_of",
+]
 
 
 class State(Enum):
@@ -94,35 +103,69 @@ class StatusState:
     topics: Map[str, Map[str, TopicUse]] = field(default_factory=Map)
     """Connector -> topic -> when and by whom it was seen first."""
 
-    _of_tasks: dict[str, list[Status]] | None = field(default=None, init=False, repr=False, compare=False)
-    """The tasks' states by connector, once they have been asked for: who asks for all connectors looks through them once."""
+    _of_tasks: Map[str, Map[TaskId, Status]] | None = field(default=None, init=False, repr=False, compare=False)
+    """The tasks' states by connector, once they were asked for: all are looked through once, not for each record."""
 
     def tasks(self, connector: str) -> list[Status]:
         """Return the states of a connector's tasks, by number."""
+        found = self._by_connector().get(connector)
+        return [] if found is None else [found[of] for of in sorted(found)]
+
+    def _by_connector(self) -> Map[str, Map[TaskId, Status]]:
         if self._of_tasks is None:
-            made: dict[str, list[Status]] = {}
+            made: dict[str, dict[TaskId, Status]] = {}
             for of, status in self.statuses.items():
                 if isinstance(of, TaskId):
-                    made.setdefault(of.connector, []).append(status)
-            object.__setattr__(self, "_of_tasks", made)
-        return sorted((self._of_tasks or {}).get(connector, ()), key=lambda each: each.of[1])
+                    made.setdefault(of.connector, {})[of] = status
+            self._know(Map((name, Map(of.items())) for name, of in made.items()))
+        assert self._of_tasks is not None
+        return self._of_tasks
+
+    def _know(self, of_tasks: Map[str, Map[TaskId, Status]] | None) -> StatusState:
+        object.__setattr__(self, "_of_tasks", of_tasks)
+        return self
+
+    def having(self, status: Status) -> StatusState:
+        """Return this with one more state, in the place of what was said of the same connector or task."""
+        of, known = status.of, self._of_tasks
+        if known is not None and isinstance(of, TaskId):
+            known = known.set(of.connector, known.get(of.connector, Map()).set(of, status))
+        return StatusState(self.statuses.set(of, status), self.topics)._know(known)
+
+    def without(self, of: str | TaskId) -> StatusState:
+        """Return this without the state of a task, or those of a connector and its tasks."""
+        known = self._by_connector()
+        left = _without(self.statuses, of)
+        if isinstance(of, TaskId):
+            mine = _without(known.get(of.connector, Map()), of)
+            known = known.set(of.connector, mine) if mine else _without(known, of.connector)
+        else:
+            for task in known.get(of, Map()):
+                left = left.delete(task)
+            known = _without(known, of)
+        return StatusState(left, self.topics)._know(known)
+
+    def using(self, connector: str, uses: Map[str, TopicUse]) -> StatusState:
+        """Return this with the topics that a connector uses."""
+        return StatusState(self.statuses, self.topics.set(connector, uses))._know(self._of_tasks)
+
+
+def status_of(key: str) -> str | TaskId | None:
+    """Return the connector or task that a record's key says something of, None where it does not."""
+    if key.startswith("status-connector-"):
+        return key.removeprefix("status-connector-") or None
+    return parse_task_id(key.removeprefix("status-task-")) if key.startswith("status-task-") else None
 
 
 def apply_status(state: StatusState, key: str, data: bytes | None) -> tuple[StatusState, str | None]:
     """Return the state behind one more record, and why the record was ignored, if it was."""
     if key.startswith("status-topic-"):
         return _apply_topic(state, key, data)
-    if key.startswith("status-connector-"):
-        of: str | TaskId | None = key.removeprefix("status-connector-") or None
-    else:
-        of = parse_task_id(key.removeprefix("status-task-")) if key.startswith("status-task-") else None
+    of = status_of(key)
     if of is None:
         return state, f"Discarding record with invalid key {key}"
     if data is None:
-        left = _without(state.statuses, of)
-        for task in [each for each in left if isinstance(each, TaskId) and each.connector == of]:
-            left = left.delete(task)
-        return replace(state, statuses=left), None
+        return state.without(of), None
     status = _decoded(of, data)
     if status is None:
         return state, f"Failed to parse status with key {key}"
@@ -130,7 +173,7 @@ def apply_status(state: StatusState, key: str, data: bytes | None) -> tuple[Stat
     stale = isinstance(of, TaskId) and status.state is State.UNASSIGNED and before is not None
     if stale and before is not None and before.state is State.RUNNING and before.generation >= status.generation:
         return state, None  # of a worker that does not know yet that the task runs elsewhere
-    return replace(state, statuses=state.statuses.set(of, status)), None
+    return state.having(status), None
 
 
 def _without(found: Map[Any, Any], key: object) -> Map[Any, Any]:
@@ -168,11 +211,11 @@ def _apply_topic(state: StatusState, key: str, data: bytes | None) -> tuple[Stat
         return state, f"Discarding record with invalid topic status key {key}"
     uses: Map[str, TopicUse] = state.topics.get(connector, Map())
     if data is None:
-        return replace(state, topics=state.topics.set(connector, _without(uses, topic))), None
+        return state.using(connector, _without(uses, topic)), None
     found = _read(data).get("topic")
     inner = found if isinstance(found, dict) else {}
     task, discovered = inner.get("task"), inner.get("discoverTimestamp")
     if not _is_integer(task) or not _is_integer(discovered):
         return state, f"Failed to parse topic status with key {key}"
     use = TopicUse(str(inner.get("name")), str(inner.get("connector")), int(task or 0), int(discovered or 0))
-    return replace(state, topics=state.topics.set(connector, uses.set(topic, use))), None
+    return state.using(connector, uses.set(topic, use)), None
