@@ -46,6 +46,24 @@ def test_records_that_are_processed_again_leave_the_join_of_the_tables(kind: str
         assert machine.result() == machine.wanted(), f"seed {seed}"
 
 
+def test_a_question_that_is_processed_again_is_told_that_its_row_is_gone() -> None:
+    machine = Machine(50_024, "inner", replay=True, left=3, right=1)
+    machine.run()
+    assert machine.result() == machine.wanted()
+
+
+@pytest.mark.parametrize("replay", [False, True])
+@pytest.mark.parametrize("kind", ["inner", "left"])
+@pytest.mark.parametrize(("left", "right"), [(1, 3), (3, 1)])
+def test_tables_of_unlike_numbers_of_partitions_join_as_others_do(
+    kind: str, left: int, right: int, *, replay: bool
+) -> None:
+    for seed in range(60_000, 60_030):
+        machine = Machine(seed, kind, replay=replay, left=left, right=right)
+        machine.run()
+        assert machine.result() == machine.wanted(), f"seed {seed}"
+
+
 @pytest.mark.parametrize("seed", [105, 157, 314, 361, 383, 491, 538, 596])
 def test_more_rows_than_are_noted_lose_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(foreign_key, "TOLD_MAX", 0)
