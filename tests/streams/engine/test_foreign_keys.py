@@ -6,7 +6,9 @@ import pytest
 
 from ottla.streams import Serdes
 from ottla.streams.engine.joins import foreign_key
-from ottla.streams.serdes.internal import Response, ResponseSerde
+from ottla.streams.errors import SerializationError
+from ottla.streams.serdes.basic import Serde
+from ottla.streams.serdes.internal import Response, ResponseSerde, SubscriptionSerde
 from tests.streams.engine.foreign_keys import Machine
 
 HASH = bytes(range(16))
@@ -70,6 +72,12 @@ def test_more_rows_than_are_noted_lose_nothing(seed: int, monkeypatch: pytest.Mo
     machine = Machine(seed, "inner")
     machine.run()
     assert machine.result() == machine.wanted()
+
+
+@pytest.mark.parametrize("serde", [SubscriptionSerde(Serdes.string()), ResponseSerde(Serdes.string())])
+def test_questions_and_answers_of_a_later_version_are_refused_as_java_does(serde: Serde) -> None:
+    with pytest.raises(SerializationError, match="version 2 is not known here"):
+        serde.deserialize(b"\x02\x02" + HASH + b"l1" + bytes(4))
 
 
 def test_what_an_earlier_version_wrote_as_a_reminder_is_an_answer_without_a_row() -> None:
