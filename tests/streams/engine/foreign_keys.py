@@ -1,8 +1,9 @@
 """A machine for joins by foreign key: rows of both sides change in an order of chance, and their questions and answers too.
 
-Two tables of two partitions, an engine for each of their tasks, and topics between them as a broker has them: in order in a
-partition, and read whenever chance has it. Tasks are restored from their changelogs in between. In the end, all having been
-read, the joined table has to be the join of what the tables hold; in between it may be anything.
+Two tables of two partitions each, or of other numbers, an engine for each of their tasks, and topics between them as a
+broker has them: in order in a partition, and read whenever chance has it. Tasks are restored from their changelogs in
+between. In the end, all having been read, the joined table has to be the join of what the tables hold; in between it may be
+anything.
 
 With `replay` a task works at least once: what it makes waits in front of each partition, leaves in an order of chance, and
 is committed with the input's offsets now and then. A task that dies loses what waits, and begins anew at its last commit,
@@ -14,6 +15,7 @@ from __future__ import annotations
 import random
 import zlib
 from collections import defaultdict, deque
+from collections.abc import Mapping
 
 from ottla.base import TopicPartition
 from ottla.spark.continuous.plan import ApplicationPlan, GroupPlan, application_plan
@@ -33,7 +35,7 @@ from ottla.streams import (
 
 __all__ = ["Machine"]
 
-APPLICATION, PARTITIONS = "app", 2
+APPLICATION = "app"
 ROWS = [f"l{number}" for number in range(3)]
 FOREIGN = ["p", "q", "t"]
 
@@ -51,8 +53,8 @@ def joining(kind: str) -> Topology:
 class _Task:
     """One partition of a sub-topology, with what it has written to its changelogs."""
 
-    def __init__(self, plan: ApplicationPlan, group: GroupPlan, number: int) -> None:
-        self._plan, self.group, self.number = plan, group, number
+    def __init__(self, plan: ApplicationPlan, group: GroupPlan, number: int, counts: Mapping[str, int]) -> None:
+        self._plan, self.group, self.number, self._counts = plan, group, number, counts
         self._log: list[StoreChange] = []
         self._changes: dict[str, deque[StoreChange]] = defaultdict(deque)
         self._outputs: dict[TopicPartition, deque[Output]] = defaultdict(deque)
@@ -106,7 +108,7 @@ class _Task:
         for change in changes:
             self._changes[change.store].append(change)
         for each in outputs:
-            self._outputs[place_of(each)].append(each)
+            self._outputs[place_of(each, self._counts)].append(each)
 
     @property
     def waiting(self) -> list[str | TopicPartition]:
@@ -122,24 +124,33 @@ class _Task:
         return self._outputs[place].popleft()
 
 
-def place_of(output: Output) -> TopicPartition:
-    """Return where a record goes."""
-    number = zlib.crc32(output.key or b"") % PARTITIONS if output.partition is None else output.partition
+def place_of(output: Output, counts: Mapping[str, int]) -> TopicPartition:
+    """Return where a record goes, by the numbers of topics' partitions."""
+    number = zlib.crc32(output.key or b"") % counts[output.topic] if output.partition is None else output.partition
     return TopicPartition(output.topic, number)
+
+
+def _counts(topology: Topology, left: int, right: int) -> dict[str, int]:
+    """Return how many partitions topics have: questions as many as the right table, answers as the left one."""
+    found = {"l": left, "f": right, "out": left}
+    for name in topology.repartition_topics:
+        found[f"{APPLICATION}-{name}"] = right if "REGISTRATION" in name else left
+    return found
 
 
 class Machine:
     """See the module's description; the same for a seed each time."""
 
-    def __init__(self, seed: int, kind: str, *, replay: bool = False) -> None:
+    def __init__(self, seed: int, kind: str, *, replay: bool = False, left: int = 2, right: int = 2) -> None:
+        """`left` and `right` are the tables' numbers of partitions."""
         self._rng, self._kind, self._replay = random.Random(seed), kind, replay
         topology = joining(kind)
         settings = StreamsSettings.of({"application.id": APPLICATION, "bootstrap.servers": "127.0.0.1:1"})
-        partitions = partition_plan(topology, {"l": PARTITIONS, "f": PARTITIONS})
-        names = (f"{APPLICATION}-{each}" for each in topology.repartition_topics)
-        counts = dict.fromkeys([*names, "l", "f", "out"], PARTITIONS)
-        plan = application_plan(topology, settings, partitions, counts)
-        self._tasks = [_Task(plan, group, number) for group in plan.groups for number in range(PARTITIONS)]
+        partitions = partition_plan(topology, {"l": left, "f": right})
+        self._counts = _counts(topology, left, right)
+        plan = application_plan(topology, settings, partitions, self._counts)
+        tasks = [(group, at) for group in plan.groups for at in range(max(map(self._counts.__getitem__, group.topics)))]
+        self._tasks = [_Task(plan, group, number, self._counts) for group, number in tasks]
         self._topics: dict[TopicPartition, list[Record]] = defaultdict(list)
         self._time = 0
         self._deaths = 8
@@ -199,7 +210,7 @@ class Machine:
         self._append(Output("", topic, key.encode(), None if row is None else row.encode(), self._time))
 
     def _append(self, found: Output) -> None:
-        place = place_of(found)
+        place = place_of(found, self._counts)
         self._topics[place].append(Record(found.key, found.value, found.timestamp, (), *place))
 
     # -- steps

@@ -1,7 +1,7 @@
 """`SECONDS=60 SEED=1 python -m tests.streams.lanes`: worlds of lanes, one after another, until the time is over.
 
-Without SECONDS the world of SEED alone; without SEED fresh ones. `MUTATIONS=1` looks for each fault that is put back. Each
-core has worlds of its own, or as many processes as WORKERS says.
+Without SECONDS the world of SEED alone; without SEED fresh ones. `MUTATIONS=1` looks for each fault that is put back, from
+SEED on. Each core has worlds of its own, or as many processes as WORKERS says.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import os
 import sys
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from itertools import repeat
 
-from tests.streams.lanes.mutations import MUTATIONS, WORLDS, found_in
+from tests.streams.lanes.mutations import FIRST, MUTATIONS, WORLDS, found_in
 from tests.streams.lanes.world import run_world
 
 
@@ -57,8 +58,9 @@ def _failure_of(seed: int) -> str | None:
 
 def _mutations() -> None:
     missed = 0
+    first = int(os.environ.get("SEED") or FIRST)
     with ProcessPoolExecutor() as pool:
-        each_found = pool.map(_world_of, MUTATIONS)
+        each_found = pool.map(_world_of, MUTATIONS, repeat(first))
     for mutation, found in zip(MUTATIONS.values(), each_found, strict=True):
         missed += found is None
         what = f"not found in {WORLDS} worlds" if found is None else f"found in world {found[0]}"
@@ -67,8 +69,8 @@ def _mutations() -> None:
         sys.exit(1)
 
 
-def _world_of(name: str) -> tuple[int, str] | None:
-    return found_in(MUTATIONS[name])
+def _world_of(name: str, first: int) -> tuple[int, str] | None:
+    return found_in(MUTATIONS[name], first=first)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,15 @@ from functools import cache
 from ottla.spark.continuous.plan import ApplicationPlan, application_plan
 from ottla.spark.private_api.workers import pickled
 from ottla.streams import StreamsBuilder, StreamsSettings, partition_plan
+from tests.sim.process import PROCESS
 from tests.streams.lanes.cluster import COPIED, COUNTED, IN
 
 __all__ = ["ARMED", "NAMES", "PARTITIONS", "plan_data", "plan_of"]
 
 NAMES = ("copying", "counting")
 PARTITIONS = 2
-ARMED: list[str] = []
-"""Applications whose next record fails, each once."""
+ARMED: list[tuple[str, str]] = []
+"""Applications whose next record fails, each once, and on which host; with an empty name on whichever has one first."""
 
 
 def _shout(value: str) -> str:
@@ -28,9 +29,11 @@ def _same(value: str) -> str:
 
 
 def _fail(name: str) -> None:
-    if name in ARMED:
-        ARMED.remove(name)
-        raise ValueError("armed")
+    here = PROCESS.get()
+    for each in ((name, ""), (name, "" if here is None else here.name)):
+        if each in ARMED:
+            ARMED.remove(each)
+            raise ValueError("armed")
 
 
 @cache

@@ -60,15 +60,15 @@ CHANGELOG = "counting-counts-changelog"
 _NOTHING = memoryview(b"")
 LOST = 0.01
 """The part of requests that is lost, and of answers."""
-SLOW = 0.02
-"""The part that takes seconds."""
 
 
 class LaneCluster(Broker):
     """The cluster; `wrong` says what its ledger has found."""
 
-    def __init__(self, rng: random.Random, *, exactly_once: bool) -> None:
+    def __init__(self, rng: random.Random, *, exactly_once: bool, slow: float) -> None:
+        """`slow` is the part of requests that takes seconds."""
         super().__init__(Steps())
+        self.slow = slow
         self._rng, self._exactly_once = rng, exactly_once
         self.copied: Counter[bytes] = Counter()
         self.counted: dict[bytes, list[int]] = defaultdict(list)
@@ -85,6 +85,8 @@ class LaneCluster(Broker):
         """Whether requests are lost."""
         self.failing_restores = 0
         """How many of the next works are refused their offsets."""
+        self.failing_fetches = 0
+        """How many of the next Fetches of input are refused."""
         self.latest_s = 0.0
         """When the last answer arrives of what was asked so far."""
         self._open_results: dict[int, list[tuple[str, bytes, bytes]]] = defaultdict(list)
@@ -126,11 +128,11 @@ class LaneCluster(Broker):
             del self.sure[place]
         self._tell_news()
 
-    def cut(self, topic: str) -> None:
-        """Delete the head of each of a topic's partitions."""
+    def cut(self, topic: str, *, whole: bool = False) -> None:
+        """Delete the head of each of a topic's partitions, or all there is."""
         for place, log in self.logs.items():
             if place.topic == topic:
-                start = self._rng.randint(self.starts.get(place, 0), log.end)
+                start = log.end if whole else self._rng.randint(self.starts.get(place, 0), log.end)
                 self.starts[place] = start
                 self.sure[place] = {at: value for at, value in self.sure[place].items() if at >= start}
         self._tell_news()
@@ -275,9 +277,13 @@ class LaneCluster(Broker):
         """See `Broker`; who polls at the end is answered without a search."""
         place, log = position.partition, self.logs[position.partition]
         end = log.stable if isolation is Isolation.READ_COMMITTED else log.end
-        if self.starts.get(place, 0) <= position.offset == end:
+        error = ErrorCode.NONE
+        if place.topic == IN and self.failing_fetches:
+            self.failing_fetches -= 1
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if error or self.starts.get(place, 0) <= position.offset == end:
             ends = Offset(log.end), Offset(log.stable), Offset(self.starts.get(place, 0))
-            return Fetched(place, position.offset, ErrorCode.NONE, *ends, (), _NOTHING, self.topics[place.topic][0])
+            return Fetched(place, position.offset, error, *ends, (), _NOTHING, self.topics[place.topic][0])
         return replace(super().fetch(position, isolation), topic_id=self.topics[position.partition.topic][0])
 
     def listed(self, wanted: Mapping[TopicPartition, Millis]) -> dict[TopicPartition, ListedOffset]:
@@ -310,7 +316,7 @@ class Door:
 
     def _delay_s(self) -> float:
         drawn = self._rng.random()
-        if self._model.is_troubled and drawn < SLOW:
+        if self._model.is_troubled and drawn < self._model.slow:
             return self._rng.uniform(0.5, 4.0)
         return 0.0002 + 0.003 * drawn
 

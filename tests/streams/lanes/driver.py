@@ -31,8 +31,6 @@ TRANSACTION_SECONDS = 10.0
 """After so long a transaction of which nobody knows any more is aborted."""
 
 HOSTS, SERVICE = 2, "service"
-SLOW = (0.03, 0.03, 0.2)
-"""The part of messages that takes long: each world has its own."""
 
 
 @dataclass
@@ -55,6 +53,8 @@ class HostLife:
         self.is_ready = self.is_cut = self.is_gone = False
         self.works: dict[StreamsWork, int] = {}
         """What it has reported last."""
+        self.running: set[StreamsWork] = set()
+        """What it has told of as running, and not as let go: from when it tells, not from when it is heard."""
         self._driver, self._to_host_s, self._to_driver_s = driver, 0.0, 0.0
         self._has_noticed = False
         self.process = Process(driver.loop, f"host {number}")
@@ -72,9 +72,28 @@ class HostLife:
         """See `HostPort`."""
         if self._has_noticed or self.is_gone:
             raise ConnectionError("the driver is gone")
+        self._keep_in_mind(op, facts)
         if not self.is_cut:
             self._to_driver_s = max(self._to_driver_s + 1e-6, self._driver.loop.time() + self._driver.delay_s())
             self._driver.at(self._to_driver_s, lambda: self._driver.heard(self, op, facts))
+
+    def _keep_in_mind(self, op: str, facts: Mapping[str, Any]) -> None:
+        if op == "running":
+            works = self._driver.of_today(facts)
+            self.running |= works
+            self._driver.check_alone(self, works)
+        elif op in ("released", "failed"):
+            self.running -= {StreamsWork(*each) for each in facts["works"]}
+
+    def forget(self, application: str) -> None:
+        """Tell it to give an application up; what it does until it hears that is fenced by the group's next member."""
+        self.running = {each for each in self.running if each.application != application}
+        self.send({"order": "forget", "application": application})
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the driver counts on it: it lives, and neither was it cut off nor given up."""
+        return self.process.alive and not self.is_cut and not self.is_gone and not self.task.done()
 
     def confirm(self) -> None:
         """See `HostPort`; called where the driver hears it."""
@@ -115,7 +134,10 @@ class HostLife:
 class Driver:
     """See the module's description; its methods are called in the loop."""
 
-    def __init__(self, loop: SimLoop, rng: random.Random, cluster: LaneCluster, *, exactly_once: bool) -> None:
+    def __init__(
+        self, loop: SimLoop, rng: random.Random, cluster: LaneCluster, *, exactly_once: bool, slow: float
+    ) -> None:
+        """`slow` is the part of messages that takes long."""
         self.loop, self._rng, self.cluster, self._exactly_once = loop, rng, cluster, exactly_once
         self._outside = Context()
         self.places = placing.Places()
@@ -127,7 +149,7 @@ class Driver:
         self._fencing: set[int] = set()
         self._lives = self._orders = 0
         self._given: dict[StreamsWork, int] = {}
-        self._latest_s, self._slow = 0.0, rng.choice(SLOW)
+        self._latest_s, self._slow = 0.0, slow
         self._tasks: set[asyncio.Task[None]] = set()
         for number in range(HOSTS):
             self._start(number)
@@ -202,7 +224,7 @@ class Driver:
         left = [each for each in self.places.owners if each.application == name]
         for host in self.hosts.values():
             if host.number in found.sent_to:
-                host.send({"order": "forget", "application": name})
+                host.forget(name)
                 self.places = self.places.released(host.number, left)
         del self.applications[name]
         self.place()
@@ -286,6 +308,12 @@ class Driver:
 
     # -- hosts
 
+    def check_alone(self, host: HostLife, works: set[StreamsWork]) -> None:
+        """Note works that run on a host while another, on which the driver counts, has not let them go."""
+        for other in self.everyone:
+            if other is not host and host.is_trusted and other.is_trusted and (both := works & other.running):
+                self.cluster.wrong.append(f"{sorted(both)} run on host {host.number} and on host {other.number}")
+
     def _start(self, number: int) -> None:
         self.hosts[number] = HostLife(self, number)
         self.everyone.append(self.hosts[number])
@@ -333,6 +361,11 @@ class Driver:
     def is_as_given(self, work: StreamsWork, number: int) -> bool:
         """Whether a note is of the time since a work was given to a host last."""
         return self._given.get(work) == number
+
+    def of_today(self, facts: Mapping[str, Any]) -> set[StreamsWork]:
+        """Return the works of a note that are of applications as they are now, and not of one that was removed."""
+        works = [StreamsWork(*each) for each in facts["works"]]
+        return {each for each in works if each.application in self.applications and self._is_of(each, facts)}
 
     def _is_of(self, work: StreamsWork, facts: Mapping[str, Any]) -> bool:
         found = self.applications.get(work.application)

@@ -13,10 +13,8 @@ from tests.sim.loop import SimLoop
 __all__ = ["LaneLoop"]
 
 Ts = TypeVarTuple("Ts")
-LATE, VERY_LATE = 0.25, 0.002
-"""The part of a task's steps that come later than they could, and seconds later."""
-LATE_SECONDS = (0.0005, 0.002, 0.02, 0.2)
-"""How much later at most: each world has its own."""
+VERY_LATE = 0.002
+"""The part of a task's steps that come seconds later than they could."""
 
 
 class LaneLoop(SimLoop):
@@ -25,9 +23,10 @@ class LaneLoop(SimLoop):
     Callbacks that are no task's step keep their order, which asyncio promises and transports need.
     """
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, late: float, late_s: float) -> None:
+        """`late` is the part of steps that come later than they could, and `late_s` how much later at most."""
         super().__init__()
-        self._rng, self._late_s = rng, rng.choice(LATE_SECONDS)
+        self._rng, self._late, self._late_s = rng, late, late_s
 
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
@@ -37,6 +36,6 @@ class LaneLoop(SimLoop):
             drawn = self._rng.random()
             if drawn < VERY_LATE:
                 return self.call_later(self._rng.uniform(0.1, 3.0), callback, *args, context=context)
-            if drawn < LATE:
+            if drawn < self._late:
                 return self.call_later(self._rng.uniform(0.0, self._late_s), callback, *args, context=context)
         return super().call_soon(callback, *args, context=context)

@@ -16,9 +16,9 @@ from tests.sim.mutations import Mutation, Surgeon
 from tests.streams.lanes.driver import Driver
 from tests.streams.lanes.world import run_world
 
-__all__ = ["MUTATIONS", "WORLDS", "found_in"]
+__all__ = ["FIRST", "MUTATIONS", "WORLDS", "found_in"]
 
-WORLDS = 500
+WORLDS = 200
 """In so many worlds each is found."""
 FIRST = 1_000
 KIND = "lanes"

@@ -17,34 +17,26 @@ from tests.streams.lanes.applications import ARMED, NAMES, PARTITIONS
 from tests.streams.lanes.cluster import CHANGELOG, COPIED, COUNTED, IN, LaneCluster
 from tests.streams.lanes.driver import Driver, HostLife
 from tests.streams.lanes.loop import LaneLoop
+from tests.streams.lanes.themes import Theme, theme_of
 
-__all__ = ["STORIES", "World", "run_world"]
+__all__ = ["World", "run_world"]
 
-STORIES = (
-    "feed",
-    "kill",
-    "cut off",
-    "move",
-    "pause",
-    "fail",
-    "fail to restore",
-    "remove and add",
-    "drain",
-    "rejoin",
-    "retention",
-    "made again",
-)
-STEPS, END_SECONDS_MAX = 10, 120.0
+END_SECONDS_MAX = 120.0
 
 
 class World:
     """See the module's description."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, theme: Theme | None = None) -> None:
+        """`theme` is drawn where none is given."""
         self.seed, self.rng = seed, random.Random(seed)
+        drawn = theme_of(self.rng)
+        self.theme = theme or drawn
         self.exactly_once = self.rng.random() < 0.6
-        self.loop = LaneLoop(self.rng)
-        self.cluster = LaneCluster(self.rng, exactly_once=self.exactly_once)
+        self.loop = LaneLoop(self.rng, self.theme.late, self.rng.choice(self.theme.late_s))
+        self.cluster = LaneCluster(
+            self.rng, exactly_once=self.exactly_once, slow=self.rng.choice(self.theme.slow_requests)
+        )
         self.told: list[str] = []
         """What was done to it."""
 
@@ -62,15 +54,16 @@ class World:
         self.cluster.add_topic(IN, PARTITIONS)
         for name in (COPIED, COUNTED, CHANGELOG):
             self.cluster.add_topic(name, PARTITIONS)
-        driver = Driver(self.loop, self.rng, self.cluster, exactly_once=self.exactly_once)
+        slow = self.rng.choice(self.theme.slow_messages)
+        driver = Driver(self.loop, self.rng, self.cluster, exactly_once=self.exactly_once, slow=slow)
         try:
             for name in NAMES:
                 driver.add(name)
             driver.spawn(self._feed())
-            for _ in range(STEPS):
+            for _ in range(self.theme.steps):
                 self.cluster.feed(self.rng.randint(1, 4))
-                await asyncio.sleep(self.rng.choice((0.001, 0.01, 0.05, 0.1, 0.5, 2.0)))
-                await self._happen(self.rng.choice(STORIES), driver)
+                await asyncio.sleep(self.rng.choice(self.theme.pauses_s))
+                await self._happen(self.rng.choice(self.theme.stories), driver)
                 self._check_ledger()
             await self._settle(driver)
             self._check_end()
@@ -96,6 +89,8 @@ class World:
                 self._cut_off(rng.choice(hosts), driver)
             case "move":
                 driver.move_something()
+            case "fail everywhere":
+                await self._fail_everywhere(name, hosts, driver)
             case "fail to restore":
                 self.cluster.failing_restores += 1
                 driver.move_something()
@@ -104,7 +99,7 @@ class World:
                 await asyncio.sleep(rng.uniform(0.0, 0.3))
                 driver.pause(name, paused=False)
             case "fail":
-                ARMED.append(name)
+                ARMED.append((name, ""))
             case "remove and add" | "drain":
                 if story == "drain":
                     driver.drain(name)
@@ -121,8 +116,24 @@ class World:
                     self._cut_off(rng.choice(hosts), driver)
             case "retention":
                 self.cluster.cut(IN)
+            case "refuse":
+                self.cluster.feed(6)
+                self.cluster.failing_fetches += 1
+            case "retention ahead":
+                self.cluster.feed(rng.randint(1, 20))
+                await asyncio.sleep(rng.uniform(0.0, 0.02))
+                self.cluster.cut(IN, whole=True)
             case "made again":
                 self.cluster.make_again(IN)
+
+    async def _fail_everywhere(self, name: str, hosts: list[HostLife], driver: Driver) -> None:
+        """Have an application fail once on each host, and works be weighed anew while it begins again."""
+        ARMED.extend((name, host.process.name) for host in hosts)
+        self.cluster.feed(6)
+        for _ in range(self.rng.randint(1, 4)):
+            await asyncio.sleep(self.rng.uniform(0.1, 0.6))
+            driver.move_something()
+        ARMED.clear()
 
     def _cut_off(self, host: HostLife, driver: Driver) -> None:
         host.cut(self.rng.uniform(0.05, 8.0))
@@ -185,13 +196,13 @@ class World:
 
     def _said(self, words: str) -> str:
         kind = "exactly once" if self.exactly_once else "at least once"
-        return f"seed {self.seed} ({kind}): {words}\n  " + "\n  ".join(self.told)
+        return f"seed {self.seed} ({self.theme.name}, {kind}): {words}\n  " + "\n  ".join(self.told)
 
 
-def run_world(seed: int) -> None:
-    """Run the world of a seed; raises AssertionError that says what was wrong."""
+def run_world(seed: int, theme: Theme | None = None) -> None:
+    """Run the world of a seed, whose theme is drawn where none is given; raises AssertionError that says what was wrong."""
     logging.disable(logging.ERROR)
     try:
-        World(seed).run()
+        World(seed, theme).run()
     finally:
         logging.disable(logging.NOTSET)

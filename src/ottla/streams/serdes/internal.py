@@ -79,6 +79,15 @@ class _PythonOnly:
         raise SerializationError(f"{type(self).__name__}: only Python can encode it")
 
 
+def _check_version(name: str, version: int) -> None:
+    """Raise SerializationError for a form that is not known here: its fields may stand elsewhere."""
+    if version > _VERSION:
+        raise SerializationError(
+            f"{name}: version {version} is not known here, up to {_VERSION} is; a newer program has written it: "
+            "have that one process the rest of the application's topics, or run that version here"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class SubscriptionSerde(_PythonOnly):
     """{no hash: 1 bit, version: 7 bits}{instruction}{hash: 16 bytes, perhaps}{primary key}{partition: 4 bytes}."""
@@ -106,6 +115,7 @@ class SubscriptionSerde(_PythonOnly):
         if data is None:
             return None
         version, start = data[0] & 0x7F, 2
+        _check_version(self.name, version)
         found = None
         if not data[0] & _NO_HASH:
             found, start = data[2 : 2 + _HASH_SIZE], 2 + _HASH_SIZE
@@ -139,6 +149,7 @@ class ResponseSerde(_PythonOnly):
         """Return the value of bytes."""
         if data is None:
             return None
+        _check_version(self.name, data[0] & 0x7F)
         found, start = (None, 1) if data[0] & _NO_HASH else (data[1 : 1 + _HASH_SIZE], 1 + _HASH_SIZE)
         value = self.value.deserialize(data[start:]) if len(data) > start else None
         return Response(found, value)
