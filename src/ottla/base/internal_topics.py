@@ -10,4 +10,6 @@ SHARE_STATE_TOPIC: Final = "__share_group_state"
 INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC})
 """Topics that Metadata calls internal: only the coordinators write to them."""
 METADATA_TOPIC: Final = "__cluster_metadata"
-"""The controllers' log (KIP-595). It is no topic of the cluster: Metadata does not list it."""
+"""The controllers' log (KIP-595). It is no topic of the cluster: Metadata does not list it, and no
+checkpoint of a log directory names it.
+"""

@@ -72,7 +72,6 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 END_MARKS = (OWN_END_FILE, CLEAN_SHUTDOWN_FILE)
 CHECKPOINTS = (RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS, CLEANED_OFFSETS)
-"""Its log is the quorum's, which opens it itself; it is in no checkpoint."""
 
 
 class LogDirLockedError(StorageError):
