@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from ottla.connect import ConnectError, DataError, SourceRecord
@@ -163,6 +164,24 @@ def test_who_may_write_nothing_reads_a_table_in_chunks_where_nothing_is_written_
     assert [(op, row[0]) for op, _, row in rows(found)] == [("r", a) for a in range(1, 9)]
 
 
+def commits_wait(server: PostgresServer, admin: psycopg.Connection[Any]) -> bool:
+    """Whether commits wait for a standby by now: they do once the checkpointer, too, has read the setting."""
+    with connected(server, "postgres") as probe:
+        pid = probe.info.backend_pid
+        commit = threading.Thread(target=probe.execute, args=("comment on database postgres is 'looked at'",))
+        commit.start()
+
+        def waits() -> bool:
+            asked = admin.execute("select 1 from pg_stat_activity where pid = %s and wait_event = 'SyncRep'", (pid,))
+            return asked.fetchone() is not None
+
+        until(lambda: waits() or not commit.is_alive(), "a commit", every=0.01)
+        found = commit.is_alive()
+        admin.execute("select pg_cancel_backend(%s)", (pid,))
+        commit.join()
+    return found
+
+
 def test_a_chunk_waits_for_a_commit_that_was_told_and_is_not_seen_yet(
     server: PostgresServer, database: str, tmp_path: Path
 ) -> None:
@@ -184,6 +203,7 @@ def test_a_chunk_waits_for_a_commit_that_was_told_and_is_not_seen_yet(
         run_sql(server, database, "update later set v = 1 where a = 1")
 
     wait_for("nobody")
+    until(lambda: commits_wait(server, admin), "commits to wait for a standby")
     writer = threading.Thread(target=update)
     try:
         writer.start()
