@@ -32,7 +32,7 @@ BY_URL = ["registry subjects --url {url}", "connect list --url {url}", "sql {url
 BY_URL.append("streams promote {app} --to continuous --url {url}")
 WITHOUT = {
     **dict.fromkeys(("server", "storage", "security", "context", "completion", "dump-log", "generate"), "no client"),
-    **dict.fromkeys(("examples", "home", "run-class", "demo", "mirror"), "no client, or a server of its own"),
+    **dict.fromkeys(("examples", "home", "run-class", "dev", "demo", "mirror"), "no client, or a server of its own"),
     **dict.fromkeys(
         ("console", "connect-distributed", "connect-standalone", "connect-mirror-maker"), "servers that wait"
     ),
