@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import email.message
 import re
+import urllib.error
 from pathlib import Path
 
 import pytest
@@ -101,3 +103,8 @@ def test_a_command_of_a_closed_url_says_the_address_and_what_to_do(
 )
 def test_the_reason_of_an_error_has_no_number(error: Exception, said: str) -> None:
     assert why_unreached(error) == said
+
+
+def test_an_answer_that_urllib_raises_is_told_with_its_status() -> None:
+    answer = urllib.error.HTTPError("http://127.0.0.1/token", 401, "Unauthorized", email.message.Message(), None)
+    assert why_unreached(answer) == "HTTP Error 401: Unauthorized"

@@ -27,4 +27,6 @@ def why_unreached(error: object) -> str:
     if isinstance(error, OSError) and error.errno is not None and error.strerror:
         said = error.strerror
         return said if error.filename is None else f"{said}: {error.filename}"
+    if isinstance(getattr(error, "code", None), int):  # an answer, which `urllib` raises: its text has the status
+        return str(error)
     return str(getattr(error, "reason", None) or error) or type(error).__name__
