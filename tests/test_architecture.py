@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -381,3 +382,16 @@ def test_packages_are_small_enough_to_know() -> None:
         found[package] = found.get(package, 0) + (path.name != "__init__.py")
     large = {name: count for name, count in found.items() if count > MODULES_MAX}
     assert large.keys() == ONE_FILE_PER_THING, f"divide it: {large}"
+
+
+def test_compiled_modules_ask_no_error_for_its_cause() -> None:
+    """Where mypyc has compiled `raise … from …`, the error has no `__cause__`: what pure Python finds there is lost."""
+    hot = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text())["tool"]["ottla"]["hot-modules"]
+    asked = [
+        f"{path.name}:{node.lineno}"
+        for path in FILES
+        if module_name(path) in hot
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Attribute) and node.attr in ("__cause__", "__context__")
+    ]
+    assert hot and not asked

@@ -25,7 +25,7 @@ from ottla.base import (
 )
 from ottla.broker.meters import TopicTraffic
 from ottla.broker.replicas.purgatory import Purgatory
-from ottla.broker.replicas.refused_batches import RefusedBatches
+from ottla.broker.replicas.refused_batches import NoRoomError, RefusedBatches
 from ottla.broker.replicas.topic_rules import TopicRules
 from ottla.broker.replicas.verification import Verification, Verifications, is_in_transaction
 from ottla.log import AbortedTransaction, AppendInfo, AppendOrigin, Doubt, JoinedAppend, Log, LogDir, LogSlice, examine
@@ -215,9 +215,8 @@ class LocalPartition:
                 info = self._append_in_transaction(records, header, verification, now_ms)
             else:
                 info = self._append(records, AppendOrigin.CLIENT, now_ms)
-        except KafkaError as error:
-            if isinstance(error.__cause__, NoSpaceError):
-                self.refused.note(header, now_ms)
+        except NoRoomError:
+            self.refused.note(header, now_ms)
             raise
         if self.refused:
             self.refused.appended(header)
@@ -386,7 +385,8 @@ class LocalPartition:
         """Return what to raise for a disk's failure, after it has cost what it costs."""
         self._met(error, self)
         text = str(error).removeprefix(f"{error.path}: ")  # where the disk is mounted is for the log, not for clients
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {self.key}: {text}")
+        kind = NoRoomError if isinstance(error, NoSpaceError) else KafkaError
+        return kind(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {self.key}: {text}")
 
     def _append(self, records: WritableBuffer, origin: AppendOrigin, now_ms: Millis) -> AppendInfo:
         replica = self.replica

@@ -14,12 +14,19 @@ from typing import Final, NamedTuple
 from ottla.base import ErrorCode, KafkaError
 from ottla.wire import BatchHeader
 
-__all__ = ["RefusedBatches"]
+__all__ = ["NoRoomError", "RefusedBatches"]
 
 LASTS_MS: Final = 30_000
 """Who has not sent the batch again by then has given it up: what it sends is looked at as it is."""
 PRODUCERS_MAX: Final = 10_000
 SEQUENCE_MASK: Final = 0x7FFFFFFF
+
+
+class NoRoomError(KafkaError):
+    """What answers a batch that found no room on the disk.
+
+    It is told by its class: compiled modules keep no cause of an error.
+    """
 
 
 class _Refused(NamedTuple):
