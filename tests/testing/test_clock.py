@@ -81,14 +81,15 @@ def test_members_of_other_clients_stay_too(clock: KafkaClock) -> None:
 
     topic = clock.kafka.create_topic()
     python = KafkaConsumer(
-        topic,
         bootstrap_servers=clock.bootstrap_servers,
         client_id="python",
         group_id="others",
         session_timeout_ms=45_000,
         heartbeat_interval_ms=HEARTBEAT_MS,
-        metadata_max_age_ms=200,  # it may assign nothing before it knows the topic, and does so again when it does
+        metadata_max_age_ms=200,
     )
+    until(lambda: python.partitions_for_topic(topic), "the topic")  # a leader that does not know it yet assigns nothing
+    python.subscribe([topic])
     until(lambda: python.poll(timeout_ms=50) or python.assignment(), "an assignment")
 
     async def story() -> None:
