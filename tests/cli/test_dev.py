@@ -24,6 +24,7 @@ from ottla.cli import contexts
 from ottla.cli.dev import places, services
 from ottla.cli.dev.places import HOST, Places, free_places
 from ottla.cli.local import console_links, serving
+from ottla.spark.java import find_java
 from tests.cli.conftest import Run
 from tests.ports import free_port
 from tests.waiting import until
@@ -190,6 +191,18 @@ def test_without_a_java_all_but_connect_runs_and_a_closed_terminal_ends_it(tmp_p
         dev.process.send_signal(signal.SIGHUP)
         assert dev.process.wait(60) == 0, dev.out.read_text()
     assert not list(tmp_path.glob("ottla-dev-*")) and not list(tmp_path.glob("state/ottla/consoles/*"))
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(200)
+def test_a_jvm_that_does_not_start_is_said_in_a_line(tmp_path: Path) -> None:
+    java = find_java()
+    assert java is not None
+    with running(tmp_path, "--folder", str(tmp_path / "kept"), PATH="/nowhere", JAVA_HOME=str(java.home)) as dev:
+        assert dev.process.wait(100) == 1
+        out = dev.out.read_text()
+        assert "ottla dev: the SQL server does not start: " in out and "Traceback" not in out
+        assert "Traceback" in (tmp_path / "kept" / "dev.log").read_text()
 
 
 def test_a_port_that_only_root_may_have_is_not_called_taken(monkeypatch: pytest.MonkeyPatch) -> None:

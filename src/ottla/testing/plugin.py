@@ -33,10 +33,11 @@ __all__ = [
 
 SETTINGS = "ottla_kafka_settings"
 START_SECONDS = "ottla_start_seconds"
+START_SECONDS_MAX = 86_400.0
 KEEP = "--ottla-keep"
 TOPIC_MARKER = "kafka_topic"
 BROKERS = pytest.StashKey[dict["Kafka", int]]()
-"""The brokers that run now, each with how many lines it had logged when the test began."""
+"""The brokers that run now, each with its log's position when the test began."""
 KEPT = pytest.StashKey[list[Path]]()
 """Folders of brokers' data that stay."""
 SESSION = "kafka"
@@ -68,7 +69,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Remember how far the brokers' logs are."""
     brokers = item.config.stash[BROKERS]
     for each in brokers:
-        brokers[each] = len(each.log_lines())
+        brokers[each] = each.log_position()
 
 
 @pytest.hookimpl(hookwrapper=True)  # the old form: the plugin must not break the runs of an older pytest
@@ -176,9 +177,12 @@ def _reported(stack: ExitStack, config: pytest.Config, broker: Kafka) -> Kafka:
 def _start_seconds(config: pytest.Config) -> float:
     said = str(config.getini(START_SECONDS))
     try:
-        return float(said)
+        seconds = float(said)
     except ValueError:
-        raise pytest.UsageError(f"{START_SECONDS} is a number of seconds, not {said!r}") from None
+        seconds = 0.0
+    if not 0 < seconds <= START_SECONDS_MAX:  # nor is what is no number
+        raise pytest.UsageError(f"{START_SECONDS} is a number of seconds above 0, not {said!r}")
+    return seconds
 
 
 # -- topics and records
@@ -188,6 +192,10 @@ def _start_seconds(config: pytest.Config) -> float:
 def kafka_topic(kafka: Kafka, request: pytest.FixtureRequest) -> Iterator[str]:
     """A fresh topic, named after the test and deleted after it; the marker `kafka_topic` says how it is made."""
     marker = request.node.get_closest_marker(TOPIC_MARKER)
+    if marker and marker.args:
+        raise pytest.UsageError(
+            f"the marker {TOPIC_MARKER} takes partitions=… and config=…, by name, not {marker.args}"
+        )
     made = kafka.create_topic(kafka.new_name(request.node.name), **(marker.kwargs if marker else {}))
     yield made
     from ottla.base import OttlaError

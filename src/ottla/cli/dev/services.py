@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -19,6 +20,8 @@ from ottla.base import OttlaError
 from ottla.cli.dev.places import HOST, Places
 
 __all__ = ["Broker", "Told", "connect_properties", "running"]
+
+log = logging.getLogger(__name__)
 
 Told = Callable[[str, str], None]
 """Takes a service's name and what there is to say of it."""
@@ -255,11 +258,17 @@ async def _sql(places: Places, folder: Path, *, on_spark: bool) -> AsyncIterator
 
 
 async def _started(start: Awaitable[None], name: str) -> None:
-    """Start a service; raises OttlaError with its name for an address that is taken, too."""
+    """Start a service; raises OttlaError with its name for an address that is taken, and for a JVM that does not start."""
     try:
         await start
     except OSError as error:
         raise OttlaError(f"{name} {_fault(error)}: {error.strerror or error}") from error
+    except OttlaError:
+        raise
+    except Exception as error:  # Spark's errors have no base that is there without Spark
+        log.info("%s does not start", name, exc_info=error)
+        why = str(error).strip() or type(error).__name__
+        raise OttlaError(f"{name} does not start: {why} (dev.log has more, and `--folder` keeps it)") from error
 
 
 def _fault(error: OSError) -> str:
