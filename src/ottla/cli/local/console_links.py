@@ -51,33 +51,26 @@ def kept_links() -> Iterator[Callable[[str], None]]:
 
 
 def newest_link(address: str | None = None) -> str | None:
-    """Return the newest link of a console that answers, of the one at HOST:PORT where one is named; None without one.
-
-    Links of consoles that were killed are removed: nobody listens there any more.
-    """
-    for path, link in _links():
+    """Return the newest link of a console that answers, of the one at HOST:PORT where one is named; None without one."""
+    for link in _links():
         try:
             place = urlsplit(link)
             host, port = place.hostname or "", place.port or 0
         except ValueError:  # a file that was cut
             continue
-        if address is not None and _plain(address) != _plain(place.netloc):
-            continue
-        if _answers(host, port):
+        if (address is None or _plain(address) == _plain(place.netloc)) and _answers(host, port):
             return link
-        with suppress(OSError):
-            path.unlink()
     return None
 
 
-def _links() -> list[tuple[Path, str]]:
-    """Return the files of links with what is in them, the newest first."""
-    found: list[tuple[float, Path, str]] = []
+def _links() -> list[str]:
+    """Return what is in the files of links, the newest first. Those of consoles that were killed are there, too."""
+    found: list[tuple[float, str]] = []
     with suppress(OSError):
         for path in links_folder().glob("*.link"):
             with suppress(OSError, UnicodeDecodeError):
-                found.append((path.stat().st_mtime, path, path.read_text()))
-    return [(path, link) for _, path, link in sorted(found, reverse=True)]
+                found.append((path.stat().st_mtime, path.read_text()))
+    return [link for _, link in sorted(found, reverse=True)]
 
 
 def _plain(address: str) -> str:
