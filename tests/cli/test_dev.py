@@ -215,6 +215,15 @@ def test_a_port_that_only_root_may_have_is_not_called_taken(monkeypatch: pytest.
         free_places(Places(broker=80))
 
 
+def test_a_signal_before_anything_serves_leaves_nothing(tmp_path: Path) -> None:
+    with running(tmp_path) as dev:
+        until(lambda: list(tmp_path.glob("ottla-dev-*")), "its folder")
+        dev.process.terminate()
+        assert dev.process.wait(60) in (0, 128 + signal.SIGTERM), dev.out.read_text()
+        assert "Traceback" not in dev.out.read_text()
+    assert not list(tmp_path.glob("ottla-dev-*"))
+
+
 def test_a_port_that_is_taken_is_followed_by_the_next_one_and_no_port_is_given_twice() -> None:
     with socket.create_server((HOST, 0)) as taken:
         port = taken.getsockname()[1]

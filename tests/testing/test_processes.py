@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ottla.testing import Kafka, clock, kafka, processes
+from ottla.testing import Kafka, clock, kafka, processes, running_faults
 from ottla.testing.brokers import broker_folder
 from ottla.testing.processes import ChildProcess
 from ottla.testing.report import report_text
@@ -58,21 +58,40 @@ def test_an_interrupt_is_for_the_tests_and_not_for_their_broker(tmp_path: Path) 
         process.stop()
 
 
-def test_a_process_ends_where_the_wait_for_it_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun: list[subprocess.Popen[Any]] = []
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[Any]]:
+    """Return the processes that a test begins."""
+    found: list[subprocess.Popen[Any]] = []
 
     class Kept(subprocess.Popen[Any]):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
-            begun.append(self)
+            found.append(self)
 
+    monkeypatch.setattr(processes.subprocess, "Popen", Kept)
+    return found
+
+
+def test_a_broker_with_faults_that_has_ended_by_itself_can_be_started_again(
+    begun: list[subprocess.Popen[Any]],
+) -> None:
+    with running_faults() as faults:
+        (process,) = begun
+        process.kill()
+        process.wait()
+        faults.start()
+        assert faults.is_running and faults.kafka.topics() == []
+
+
+def test_a_process_ends_where_the_wait_for_it_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun: list[subprocess.Popen[Any]]
+) -> None:
     class Interrupted(threading.Event):
         def wait(self, timeout: float | None = None) -> bool:
             if timeout is not None:
                 raise KeyboardInterrupt
             return super().wait()
 
-    monkeypatch.setattr(processes.subprocess, "Popen", Kept)
     monkeypatch.setattr(processes.threading, "Event", Interrupted)
     with pytest.raises(KeyboardInterrupt):
         talker(tmp_path, 0)

@@ -166,8 +166,10 @@ class KafkaFaults:
 
     def start(self) -> None:
         """Start the broker, again on the same data and the same address; raises StartError where it does not get ready."""
-        if self._process is not None:
+        if self.is_running:
             raise RuntimeError("the broker runs already")
+        if self._process is not None:  # it has ended by itself, as where its disk fails
+            self.kill()
         settings = {**self._settings, ADVERTISED: f"PLAINTEXT://{self._proxy.address}"}
         arguments = overrides_of(settings, data=self._folder / "data", listener=LISTENER)
         process = ChildProcess(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -52,6 +53,7 @@ def main(argv: list[str]) -> int:
         wanted = _wanted(args.port)
         places = free_places(wanted)
         _tell_ports(wanted, places)
+        _end_in_order()
         with _folder(args.folder) as folder, _logs(folder / LOG_NAME, args.log_level):
             if not spark_missing():
                 prepare_local_python(connect_properties(places))
@@ -100,6 +102,17 @@ def _wanted(given: list[str]) -> Places:
             raise UsageError(f"--port is SERVICE=PORT, with one of {', '.join(names)}, not {each}")
         ports[name] = int(port)
     return Places(**ports)
+
+
+def _end_in_order() -> None:
+    """Have signals that end a process undo what was begun, before the event loop takes them: the folder goes."""
+
+    def ended(number: int, _: object) -> None:
+        sys.exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, ended)
 
 
 @contextmanager
