@@ -68,7 +68,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[Any]]:
             super().__init__(*args, **kwargs)
             found.append(self)
 
-    monkeypatch.setattr(processes.subprocess, "Popen", Kept)
+    monkeypatch.setattr("ottla.testing.processes.subprocess.Popen", Kept)
     return found
 
 
@@ -92,7 +92,7 @@ def test_a_process_ends_where_the_wait_for_it_is_interrupted(
                 raise KeyboardInterrupt
             return super().wait()
 
-    monkeypatch.setattr(processes.threading, "Event", Interrupted)
+    monkeypatch.setattr("ottla.testing.processes.threading.Event", Interrupted)
     with pytest.raises(KeyboardInterrupt):
         talker(tmp_path, 0)
     assert [each.returncode for each in begun] == [-9]

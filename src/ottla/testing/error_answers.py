@@ -36,7 +36,8 @@ def api_named(name: str) -> ApiKey:
 def answers_with_error(api: ApiKey) -> bool:
     """Return whether an error can be answered here, in every version: of the whole, or of each part."""
     spec = APIS[api]
-    whole = [field.versions for field in spec.response.FIELDS if field.name == "error_code"]
+    every = (spec.min_version, spec.max_version)
+    whole = [field.versions or every for field in spec.response.FIELDS if field.name == "error_code"]
     return api in IN_PARTS or any(first <= spec.min_version and last >= spec.max_version for first, last in whole)
 
 
