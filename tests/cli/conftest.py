@@ -33,7 +33,7 @@ def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPat
     `err` is what Python wrote to `sys.stderr`, not what came to the process's file descriptor 2: a client of librdkafka that
     a failed test before has left alive logs there, from a thread of its own, that its broker is gone.
     """
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
 
     def call(arguments: str, stdin: str = "") -> Outcome:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))

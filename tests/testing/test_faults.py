@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
-from ottla.base import ErrorCode
+from ottla.base import ErrorCode, Offset, TopicPartition
+from ottla.client import BlockingClient, FetchPosition
 from ottla.testing import KafkaFaults, running_faults
 from tests.waiting import until
 
@@ -51,6 +52,16 @@ def test_the_next_produce_fails_with_an_error_and_the_one_after_does_not(faults:
     assert outcome(producer, topic, "taken") is None
     assert values(faults, topic) == ["taken"] and fault.met == 1
     faults.kafka.produce(topic, "by the test's own hand")
+
+
+def test_a_fault_meets_a_topic_that_comes_to_be_after_it_was_said(faults: KafkaFaults) -> None:
+    fault = faults.fail_next("Fetch", "KAFKA_STORAGE_ERROR", topic="later")
+    other, later = (TopicPartition(faults.kafka.create_topic(each), 0) for each in (None, "later"))
+    with BlockingClient(faults.bootstrap_servers, client_id="by topics' ids") as client:
+        assert [each.error for each in client.fetch([FetchPosition(other, Offset(0), 1)], max_wait_ms=0)]
+        assert fault.met == 0
+        client.fetch([FetchPosition(later, Offset(0), 1)], max_wait_ms=0)
+    assert fault.met == 1
 
 
 def test_errors_that_pass_are_tried_again_by_the_client(faults: KafkaFaults) -> None:

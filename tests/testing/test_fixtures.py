@@ -205,6 +205,26 @@ def test_pytest_finds_the_plugin_and_loads_nothing_of_the_broker() -> None:
     assert done.stdout.split() == ["[]", "False"]
 
 
+def test_the_plugin_breaks_no_run_of_an_older_pytest() -> None:
+    """It is loaded into each run, with whatever pytest is there: of version 6 it has all that is needed at import."""
+    code = f"""
+import sys, types
+
+def passed(*given, **_):
+    return given[0] if given else lambda it: it
+
+class Config:
+    def addinivalue_line(self, name, line):
+        print(name)
+
+sys.modules["pytest"] = types.SimpleNamespace(fixture=passed, hookimpl=passed)
+import {PLUGIN} as plugin
+plugin.pytest_configure(Config())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "markers\n"
+
+
 def test_the_plugin_alone_needs_pytest() -> None:
     code = "import sys, ottla.testing; from ottla.testing import running_broker; print('pytest' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

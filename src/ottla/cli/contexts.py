@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ottla.base import ConfigError
+from ottla.base import ConfigError, OttlaError
 
 __all__ = [
     "DEFAULT_BOOTSTRAP",
@@ -96,9 +96,15 @@ class Target:
 
 
 def user_file() -> Path:
-    """Return where the user's own contexts stand, whether the file exists or not (XDG base directories)."""
+    """Return where the user's own contexts stand, whether the file exists or not (XDG base directories).
+
+    Raises OttlaError for a user without a home.
+    """
     home = os.environ.get("XDG_CONFIG_HOME")
-    return Path(home if home else Path.home() / ".config") / "ottla" / "contexts.toml"
+    try:
+        return Path(home if home else Path.home() / ".config") / "ottla" / "contexts.toml"
+    except RuntimeError:  # as in a container that runs as a user whom the system does not know
+        raise OttlaError("this user has no home folder for contexts: set HOME, or XDG_CONFIG_HOME") from None
 
 
 def project_file() -> Path | None:
@@ -150,7 +156,13 @@ def _context(name: str, table: object, path: Path) -> Context:
 
 def known_contexts() -> tuple[dict[str, Context], str | None]:
     """Return every context by name, the project's before the user's, and the name of the current one."""
-    files = [read_contexts(user_file())]
+    files = []
+    try:
+        own = user_file()
+    except OttlaError:  # who has no home keeps no contexts there
+        pass
+    else:
+        files.append(read_contexts(own))
     if project := project_file():
         files.append(read_contexts(project))
     contexts: dict[str, Context] = {}

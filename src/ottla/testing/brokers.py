@@ -39,8 +39,9 @@ def overrides_of(settings: Mapping[str, object], *, data: Path, listener: str) -
 def broker_folder(folder: Path | None, *, keep: bool = False) -> Iterator[Path]:
     """Yield a folder for a broker's data: the one that is given, or one of its own, which is removed unless it is kept."""
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        yield folder
+        absolute = folder.absolute()  # its process works in it: a relative one would mean another there
+        absolute.mkdir(parents=True, exist_ok=True)
+        yield absolute
         return
     made = Path(tempfile.mkdtemp(prefix="ottla-test-"))
     try:
@@ -61,7 +62,11 @@ class OwnBroker:
         self.process = ChildProcess(
             "ottla.testing.child", ["server", "start", *arguments], folder=folder, ready_seconds=ready_seconds
         )
-        self.kafka = Kafka(self.process.address.rpartition("/")[2], log_lines=lambda: self.process.lines)
+        self.kafka = Kafka(
+            self.process.address.rpartition("/")[2],
+            log_lines=lambda: self.process.lines,
+            log_dropped=lambda: self.process.dropped,
+        )
 
     def stop(self) -> None:
         """Stop it cleanly."""

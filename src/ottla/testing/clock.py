@@ -87,10 +87,12 @@ class KafkaClock:
         )
         try:
             address = self._up.result(ready_seconds)
-        except (OttlaError, OSError, TimeoutError) as error:
+        except BaseException as error:  # an interrupt too: nobody else has it to end it
             self._end()
+            if not isinstance(error, OttlaError | OSError):  # a TimeoutError is one
+                raise
             raise StartError(f"the broker under a clock is not ready: {error or 'it took too long'}") from error
-        self.kafka = Kafka(address, log_lines=lambda: self._logged.lines)
+        self.kafka = Kafka(address, log_lines=lambda: self._logged.lines, log_dropped=lambda: self._logged.dropped)
         """The broker for the test's own hand: topics, records, groups."""
         self.bootstrap_servers = address
 
@@ -219,10 +221,13 @@ class _Lines(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.lines: list[str] = []
+        self.dropped = 0
+        """Lines before those."""
         self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s (%(name)s)"))
 
     def emit(self, record: logging.LogRecord) -> None:
         self.lines.append(self.format(record))
+        self.dropped += max(len(self.lines) - LOG_LINES_MAX, 0)
         del self.lines[:-LOG_LINES_MAX]
 
 

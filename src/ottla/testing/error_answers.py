@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ottla.base import ErrorCode
@@ -9,9 +10,18 @@ from ottla.wire import APIS, ApiKey, encode_response
 
 __all__ = ["answers_with_error", "api_named", "error_answer", "is_incremental", "topics_of"]
 
-IN_PARTITIONS = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.OFFSET_COMMIT})
-"""APIs whose answers say an error of each partition."""
+IN_PARTS = frozenset(
+    {
+        *(ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH),
+        *(ApiKey.FIND_COORDINATOR, ApiKey.ADD_PARTITIONS_TO_TXN),
+    }
+)
+"""APIs whose answers say, in some version, an error of each part that was asked for."""
 NO_SESSION = 0
+OFFSET_FETCH_OF_WHOLE = 2
+OFFSET_FETCH_OF_GROUPS = 8
+FIND_COORDINATOR_OF_KEYS = 4
+ADD_PARTITIONS_OF_WHOLE = 4
 
 
 def api_named(name: str) -> ApiKey:
@@ -24,15 +34,31 @@ def api_named(name: str) -> ApiKey:
 
 
 def answers_with_error(api: ApiKey) -> bool:
-    """Return whether an error can be answered here: of the whole, or of each partition in those that know only that."""
-    return api in IN_PARTITIONS or any(field.name == "error_code" for field in APIS[api].response.FIELDS)
+    """Return whether an error can be answered here, in every version: of the whole, or of each part."""
+    spec = APIS[api]
+    every = (spec.min_version, spec.max_version)
+    whole = [field.versions or every for field in spec.response.FIELDS if field.name == "error_code"]
+    return api in IN_PARTS or any(first <= spec.min_version and last >= spec.max_version for first, last in whole)
 
 
 def topics_of(api: ApiKey, request: Any) -> list[tuple[str, bytes]]:
     """Return the topics that a request names, by name and id as far as its version has them; none where it names none."""
-    found = getattr(request, "topic_data" if api is ApiKey.PRODUCE else "topics", None) or ()
+    match api:
+        case ApiKey.PRODUCE:
+            found = request.topic_data
+        case ApiKey.OFFSET_FETCH:
+            found = _all_topics(request.topics, request.groups)
+        case ApiKey.ADD_PARTITIONS_TO_TXN:
+            found = _all_topics(request.v3_and_below_topics, request.transactions)
+        case _:
+            found = getattr(request, "topics", None) or ()
     names = ((getattr(each, "name", getattr(each, "topic", "")), getattr(each, "topic_id", b"")) for each in found)
     return [(name or "", bytes(topic_id)) for name, topic_id in names]
+
+
+def _all_topics(own: Sequence[Any] | None, parts: Sequence[Any]) -> list[Any]:
+    """Return the topics that a request names itself, as older versions do, and those of its parts."""
+    return [*(own or ()), *(topic for each in parts for topic in each.topics or ())]
 
 
 def is_incremental(fetch: Any) -> bool:
@@ -49,6 +75,12 @@ def error_answer(api: ApiKey, request: Any, code: ErrorCode, *, version: int, co
             message = _fetch(request, code)
         case ApiKey.OFFSET_COMMIT:
             message = _offset_commit(request, code)
+        case ApiKey.OFFSET_FETCH:
+            message = _offset_fetch(request, code, version)
+        case ApiKey.FIND_COORDINATOR:
+            message = _find_coordinator(request, code, version)
+        case ApiKey.ADD_PARTITIONS_TO_TXN:
+            message = _add_partitions_to_txn(request, code, version)
         case _:
             message = APIS[api].response(error_code=int(code))  # type: ignore[call-arg]
     return encode_response(message, api, version, correlation_id)
@@ -119,4 +151,79 @@ def _offset_commit(request: Any, code: ErrorCode) -> Any:
             )
             for topic in request.topics
         ]
+    )
+
+
+def _offset_fetch(request: Any, code: ErrorCode, version: int) -> Any:
+    """Of each partition before version 2, of the whole before 8, then of each group."""
+    from ottla.wire.messages.offset_fetch import (
+        OffsetFetchResponse,
+        OffsetFetchResponseGroup,
+        OffsetFetchResponsePartition,
+        OffsetFetchResponseTopic,
+    )
+
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(partition_index=each, committed_offset=-1, error_code=int(code))
+                    for each in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics or ()
+            if version < OFFSET_FETCH_OF_WHOLE
+        ],
+        error_code=int(code),
+        groups=[
+            OffsetFetchResponseGroup(group_id=each.group_id, error_code=int(code))
+            for each in request.groups
+            if version >= OFFSET_FETCH_OF_GROUPS
+        ],
+    )
+
+
+def _find_coordinator(request: Any, code: ErrorCode, version: int) -> Any:
+    """Of the whole before version 4, then of each key."""
+    from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+
+    if version < FIND_COORDINATOR_OF_KEYS:
+        return FindCoordinatorResponse(error_code=int(code), node_id=-1, port=-1)
+    return FindCoordinatorResponse(
+        coordinators=[
+            Coordinator(key=each, node_id=-1, port=-1, error_code=int(code)) for each in request.coordinator_keys
+        ]
+    )
+
+
+def _add_partitions_to_txn(request: Any, code: ErrorCode, version: int) -> Any:
+    """Of each partition, and of the whole from version 4 on."""
+    from ottla.wire.messages.add_partitions_to_txn import (
+        AddPartitionsToTxnPartitionResult,
+        AddPartitionsToTxnResponse,
+        AddPartitionsToTxnResult,
+        AddPartitionsToTxnTopicResult,
+    )
+
+    def results(topics: Sequence[Any]) -> list[AddPartitionsToTxnTopicResult]:
+        return [
+            AddPartitionsToTxnTopicResult(
+                name=topic.name,
+                results_by_partition=[
+                    AddPartitionsToTxnPartitionResult(partition_index=each, partition_error_code=int(code))
+                    for each in topic.partitions
+                ],
+            )
+            for topic in topics
+        ]
+
+    if version < ADD_PARTITIONS_OF_WHOLE:
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results(request.v3_and_below_topics))
+    return AddPartitionsToTxnResponse(
+        error_code=int(code),
+        results_by_transaction=[
+            AddPartitionsToTxnResult(transactional_id=each.transactional_id, topic_results=results(each.topics))
+            for each in request.transactions
+        ],
     )

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ottla.base import ErrorCode
+from ottla.base import ErrorCode, OttlaError
 from ottla.testing.brokers import broker_folder, overrides_of
 from ottla.testing.error_answers import answers_with_error, api_named, error_answer, is_incremental, topics_of
 from ottla.testing.kafka import Kafka
@@ -87,7 +87,9 @@ class KafkaFaults:
         self._proxy = Proxy(self._decide)
         self._process: ChildProcess | None = None
         self._printed: list[str] = []
-        self.kafka = Kafka(self._proxy.address, log_lines=self._log_lines)
+        self._dropped = 0
+        """Lines that were printed before those, and are not kept."""
+        self.kafka = Kafka(self._proxy.address, log_lines=self._log_lines, log_dropped=self._log_dropped)
         """The broker for the test's own hand: topics, records, groups."""
         self.bootstrap_servers = self.kafka.bootstrap_servers
         try:
@@ -133,12 +135,16 @@ class KafkaFaults:
             self._order("room")
 
     def _add(self, fault: Fault) -> Fault:
-        if fault.topic is not None:
-            found = self.kafka.client.metadata([fault.topic]).topics.get(fault.topic)
-            fault.topic_id = None if found is None else bytes(found.topic_id)
+        self._identify(fault)
         with self._lock:
             self._faults.append(fault)
         return fault
+
+    def _identify(self, fault: Fault) -> None:
+        """Learn the id of a fault's topic, by which newer requests name it; it may not be there yet."""
+        if fault.topic is not None and fault.topic_id is None:
+            found = self.kafka.client.metadata([fault.topic]).topics.get(fault.topic)
+            fault.topic_id = None if found is None or not any(found.topic_id) else bytes(found.topic_id)
 
     # -- the process and its disk
 
@@ -154,13 +160,16 @@ class KafkaFaults:
             raise RuntimeError("the broker does not run: start() starts it")
         process.kill()
         self._proxy.shut()
+        self._dropped += process.dropped
         self._printed += process.lines
         self._process = None
 
     def start(self) -> None:
         """Start the broker, again on the same data and the same address; raises StartError where it does not get ready."""
-        if self._process is not None:
+        if self.is_running:
             raise RuntimeError("the broker runs already")
+        if self._process is not None:  # it has ended by itself, as where its disk fails
+            self.kill()
         settings = {**self._settings, ADVERTISED: f"PLAINTEXT://{self._proxy.address}"}
         arguments = overrides_of(settings, data=self._folder / "data", listener=LISTENER)
         process = ChildProcess(
@@ -200,6 +209,9 @@ class KafkaFaults:
     def _log_lines(self) -> list[str]:
         return [*self._printed, *(self._process.lines if self._process is not None else ())]
 
+    def _log_dropped(self) -> int:
+        return self._dropped + (self._process.dropped if self._process is not None else 0)
+
     # -- in the proxy's threads
 
     def _decide(self, header: RequestHeader, frame: bytes, body: int) -> Decision:
@@ -209,6 +221,8 @@ class KafkaFaults:
             return FORWARD
         api = ApiKey(header.api_key)
         request: Any = decode(spec.request, frame, header.api_version, body)[0]
+        if header.client_id != CLIENT_ID and any(any(topic_id) for _, topic_id in topics_of(api, request)):
+            self._identify_late(api)
         unanswered = api is ApiKey.PRODUCE and request.acks == 0
         code = self._met(api, header.client_id or "", request) if header.client_id != CLIENT_ID else ErrorCode.NONE
         if code is ErrorCode.NONE:
@@ -219,6 +233,14 @@ class KafkaFaults:
             return LOSE
         answer = error_answer(api, request, code, version=header.api_version, correlation_id=header.correlation_id)
         return Decision(forward=False, answer=answer)
+
+    def _identify_late(self, api: ApiKey) -> None:
+        """Learn the ids of topics that have come to be since their faults were said."""
+        with self._lock:
+            unknown = [each for each in self._faults if each.topic_id is None and api in each.apis]
+        for each in unknown:
+            with suppress(OttlaError):  # the broker was killed meanwhile
+                self._identify(each)
 
     def _met(self, api: ApiKey, client: str, request: Any) -> ErrorCode | None:
         """Return what a request fails with, NONE for nothing, and None where its answer is lost."""

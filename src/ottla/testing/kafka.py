@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -67,33 +67,52 @@ class Record:
 class Kafka:
     """A broker, as tests use it, from any thread. Calls wait for their answers, within an event loop too; `close` it."""
 
-    def __init__(self, bootstrap_servers: str, *, log_lines: Callable[[], Sequence[str]] = tuple) -> None:
-        """`log_lines` returns what the broker has logged so far."""
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        log_lines: Callable[[], Sequence[str]] = tuple,
+        log_dropped: Callable[[], int] = int,
+    ) -> None:
+        """`log_lines` returns the newest lines that the broker has logged, `log_dropped` how many there were before."""
         self.bootstrap_servers = bootstrap_servers
         """`host:port`, for any client."""
         self.log_lines = log_lines
+        self._log_dropped = log_dropped
         self.is_shared = False
         """Whether it serves several tests."""
         self._numbers = count(1)
         self._turn = 0
+        self._own: OwnClient | None = None
+        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"Kafka({self.bootstrap_servers})"
 
-    @cached_property
-    def _client(self) -> OwnClient:
-        return OwnClient(self.bootstrap_servers, LIMITS)
-
     @property
     def client(self) -> BlockingClient:
-        """Ottla's own client of this broker, for requests that have no method here."""
-        return self._client.calls
+        """Ottla's own client of this broker, for requests that have no method here; one for all threads."""
+        with self._lock:
+            if self._own is None:
+                self._own = OwnClient(self.bootstrap_servers, LIMITS)
+            return self._own.calls
 
     def close(self) -> None:
         """Close the connections; the broker goes on."""
-        if "_client" in self.__dict__:
-            self._client.close()
-            del self.__dict__["_client"]
+        with self._lock:
+            own, self._own = self._own, None
+        if own is not None:
+            own.close()
+
+    # -- what it logs
+
+    def log_position(self) -> int:
+        """Return how many lines it has logged so far, those that are not kept any more included."""
+        return self._log_dropped() + len(self.log_lines())
+
+    def logged_since(self, position: int) -> list[str]:
+        """Return the lines that it has logged since then, as far as they are kept."""
+        return list(self.log_lines()[max(position - self._log_dropped(), 0) :])
 
     # -- topics
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import pytest
 
@@ -33,14 +35,25 @@ __all__ = [
 
 SETTINGS = "ottla_kafka_settings"
 START_SECONDS = "ottla_start_seconds"
+START_SECONDS_MAX = 86_400.0
 KEEP = "--ottla-keep"
 TOPIC_MARKER = "kafka_topic"
-BROKERS = pytest.StashKey[dict["Kafka", int]]()
-"""The brokers that run now, each with how many lines it had logged when the test began."""
-KEPT = pytest.StashKey[list[Path]]()
-"""Folders of brokers' data that stay."""
 SESSION = "kafka"
 """The fixture whose broker is several tests' own: it is reported of where a test has used it."""
+
+
+@dataclass
+class Run:
+    """What a run of pytest has of brokers."""
+
+    brokers: dict[Kafka, int] = field(default_factory=dict)
+    """The brokers that run now, each with its log's position when the test began."""
+    kept: list[Path] = field(default_factory=list)
+    """Folders of brokers' data that stay."""
+
+
+RUNS: WeakKeyDictionary[pytest.Config, Run] = WeakKeyDictionary()
+"""By its configuration, as whose stash it would be where no pytest was older than that: its runs must not break either."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,8 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker, and begin without brokers."""
-    config.stash[BROKERS] = {}
-    config.stash[KEPT] = []
+    RUNS[config] = Run()
     config.addinivalue_line(
         "markers", f"{TOPIC_MARKER}(partitions=1, config={{}}): how the topic of the fixture `kafka_topic` is made"
     )
@@ -66,9 +78,9 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Remember how far the brokers' logs are."""
-    brokers = item.config.stash[BROKERS]
+    brokers = RUNS[item.config].brokers
     for each in brokers:
-        brokers[each] = len(each.log_lines())
+        brokers[each] = each.log_position()
 
 
 @pytest.hookimpl(hookwrapper=True)  # the old form: the plugin must not break the runs of an older pytest
@@ -76,7 +88,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """Say of each broker that a failed test has used what is in it now."""
     report: pytest.TestReport = (yield).get_result()
     if report.failed:
-        for each, log_from in list(item.config.stash[BROKERS].items()):
+        for each, log_from in list(RUNS[item.config].brokers.items()):
             if not each.is_shared or SESSION in getattr(item, "fixturenames", ()):
                 from ottla.testing.report import report_text
 
@@ -85,7 +97,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say where brokers' data was left."""
-    for each in config.stash[KEPT]:
+    for each in RUNS[config].kept:
         terminalreporter.write_line(f"ottla: a broker's data is left in {each}")
 
 
@@ -161,13 +173,13 @@ def _folder(stack: ExitStack, config: pytest.Config) -> Path:
     keep = bool(config.getoption(KEEP))
     folder = stack.enter_context(broker_folder(None, keep=keep))
     if keep:
-        config.stash[KEPT].append(folder)
+        RUNS[config].kept.append(folder)
     return folder
 
 
 def _reported(stack: ExitStack, config: pytest.Config, broker: Kafka) -> Kafka:
     """Have the reports of failed tests speak of a broker while it runs."""
-    brokers = config.stash[BROKERS]
+    brokers = RUNS[config].brokers
     brokers[broker] = 0
     stack.callback(brokers.pop, broker)
     return broker
@@ -176,9 +188,12 @@ def _reported(stack: ExitStack, config: pytest.Config, broker: Kafka) -> Kafka:
 def _start_seconds(config: pytest.Config) -> float:
     said = str(config.getini(START_SECONDS))
     try:
-        return float(said)
+        seconds = float(said)
     except ValueError:
-        raise pytest.UsageError(f"{START_SECONDS} is a number of seconds, not {said!r}") from None
+        seconds = 0.0
+    if not 0 < seconds <= START_SECONDS_MAX:  # nor is what is no number
+        raise pytest.UsageError(f"{START_SECONDS} is a number of seconds above 0, not {said!r}")
+    return seconds
 
 
 # -- topics and records
@@ -188,6 +203,10 @@ def _start_seconds(config: pytest.Config) -> float:
 def kafka_topic(kafka: Kafka, request: pytest.FixtureRequest) -> Iterator[str]:
     """A fresh topic, named after the test and deleted after it; the marker `kafka_topic` says how it is made."""
     marker = request.node.get_closest_marker(TOPIC_MARKER)
+    if marker and marker.args:
+        raise pytest.UsageError(
+            f"the marker {TOPIC_MARKER} takes partitions=… and config=…, by name, not {marker.args}"
+        )
     made = kafka.create_topic(kafka.new_name(request.node.name), **(marker.kwargs if marker else {}))
     yield made
     from ottla.base import OttlaError

@@ -58,9 +58,14 @@ class ChildProcess:
             errors="replace",
             cwd=folder,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            start_new_session=True,  # Ctrl+C, as within a debugger, is for the tests, which end it themselves
         )
         self._reader = supervise_thread(self._read, name="read a test's process", serves=self.command)
-        was_told = self._told.wait(ready_seconds)
+        try:
+            was_told = self._told.wait(ready_seconds)
+        except BaseException:  # an interrupt, or a test's own limit of time: nobody else has it to end it
+            self.kill()
+            raise
         if not self.address:
             self.kill()
             why = "has ended before it was ready" if was_told else f"is not ready after {ready_seconds:g} s"

@@ -24,7 +24,7 @@ TROUBLE = (" WARNING ", " ERROR ", " CRITICAL ", "Traceback")
 
 
 def report_text(kafka: Kafka, *, log_from: int = 0) -> str:
-    """Return the section's text; `log_from` is how many lines the broker had logged when the test began. Raises nothing."""
+    """Return the section's text; `log_from` is the log's position when the test began. Raises nothing."""
     lines = [f"broker {kafka.bootstrap_servers}"]
     try:
         with OwnClient(kafka.bootstrap_servers, LIMITS) as own:
@@ -34,7 +34,7 @@ def report_text(kafka: Kafka, *, log_from: int = 0) -> str:
         lines.append(f"it does not answer: {error or type(error).__name__}")
         lines += _logged("it has logged", kafka.log_lines()[-LOG_LINES_MAX:])
         return "\n".join(lines)
-    new = [each for each in kafka.log_lines()[log_from:] if any(word in each for word in TROUBLE)]
+    new = [each for each in kafka.logged_since(log_from) if any(word in each for word in TROUBLE)]
     lines += _logged("it has logged in this test", new[-LOG_LINES_MAX:])
     return "\n".join(lines)
 

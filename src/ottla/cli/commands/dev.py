@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -52,6 +53,7 @@ def main(argv: list[str]) -> int:
         wanted = _wanted(args.port)
         places = free_places(wanted)
         _tell_ports(wanted, places)
+        _end_in_order()
         with _folder(args.folder) as folder, _logs(folder / LOG_NAME, args.log_level):
             if not spark_missing():
                 prepare_local_python(connect_properties(places))
@@ -102,6 +104,17 @@ def _wanted(given: list[str]) -> Places:
     return Places(**ports)
 
 
+def _end_in_order() -> None:
+    """Have signals that end a process undo what was begun, before the event loop takes them: the folder goes."""
+
+    def ended(number: int, _: object) -> None:
+        sys.exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, ended)
+
+
 @contextmanager
 def _logs(path: Path, level: str) -> Iterator[None]:
     """Have a file take what services and Spark's JVM write to standard error; what is of this level is shown, too."""
@@ -128,10 +141,12 @@ def _tell_ports(wanted: Places, places: Places) -> None:
 def _folder(named: str | None) -> Iterator[Path]:
     """Yield the folder of all data: the named one, which stays, or one that goes."""
     if named is None:
+        _refuse_comma(Path(tempfile.gettempdir()))
         with tempfile.TemporaryDirectory(prefix="ottla-dev-") as made:
             yield Path(made)
         return
     folder = Path(named).expanduser()
+    _refuse_comma(folder)
     try:
         folder.mkdir(parents=True, mode=0o700, exist_ok=True)
     except OSError as error:
@@ -139,8 +154,13 @@ def _folder(named: str | None) -> Iterator[Path]:
     yield folder
 
 
+def _refuse_comma(folder: Path) -> None:
+    if "," in str(folder):
+        raise OttlaError(f"{folder}: a broker's folders are told apart by commas (log.dirs), so none may have one")
+
+
 async def _run(args: Namespace, places: Places, folder: Path) -> str:
-    """Serve until a signal comes, or until the broker ends by itself, of which is said what there is to say.
+    """Serve until a signal comes, or nobody reads what is said, or the broker ends by itself; returns what is to be said.
 
     A second signal ends the process at once. Raises OttlaError where a service does not start.
     """
@@ -152,12 +172,13 @@ async def _run(args: Namespace, places: Places, folder: Path) -> str:
 
     stopping = stop_signals()
     with kept_links() as keep:
-        work = awaited(_serve(places, folder, _Shown(keep, opens=not args.no_browser), with_samples=not args.empty))
+        shown = _Shown(keep, stopping.set, opens=not args.no_browser)
+        work = awaited(_serve(places, folder, shown, with_samples=not args.empty))
         signalled = awaited(stopping.wait())
         await asyncio.wait((work, signalled), return_when=asyncio.FIRST_COMPLETED)
         signalled.cancel()
         if not work.done():
-            print("stopping", flush=True)
+            shown.line("stopping")
             work.cancel()
         try:
             return await work
@@ -186,7 +207,11 @@ async def _serve(places: Places, folder: Path, shown: _Shown, *, with_samples: b
 async def _samples(places: Places, shown: _Shown) -> None:
     """Make data flow, and say what there is to see, or why there is none: the services go on without."""
     from ottla.cli.dev.samples import make_samples
+    from ottla.spark import spark_missing
 
+    if spark_missing():
+        shown.tell("data", "none: it is Connect that writes it, and Connect needs Spark")
+        return
     try:
         shown.tell("data", await make_samples(places))
     except OttlaError as error:
@@ -196,12 +221,21 @@ async def _samples(places: Places, shown: _Shown) -> None:
 class _Shown:
     """A line for each service; the console's first link opens the browser."""
 
-    def __init__(self, keep: Callable[[str], None], *, opens: bool) -> None:
-        self._keep, self._opens = keep, opens
+    def __init__(self, keep: Callable[[str], None], gone: Callable[[], None], *, opens: bool) -> None:
+        """`gone` is called where standard output has no reader any more: a closed terminal, `| head`."""
+        self._keep, self._gone, self._opens = keep, gone, opens
+
+    def line(self, text: str) -> None:
+        """Print a line; raises nothing, for it is called in the midst of what services do."""
+        try:
+            print(text, flush=True)
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is buffered must not raise again
+            self._gone()
 
     def tell(self, service: str, text: str) -> None:
         """Say something of a service. A link of the console opens one session, so each new one is said, too."""
-        print(f"{service:<10}{text}", flush=True)
+        self.line(f"{service:<10}{text}")
         if service != "console":
             return
         self._keep(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from dataclasses import dataclass, fields
 
@@ -55,6 +56,8 @@ def _is_free(port: int) -> bool:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
-        except OSError:
+        except OSError as error:
+            if error.errno == errno.EACCES:
+                raise OttlaError(f"port {port} is for root, as a rule; choose one from 1024 on") from error
             return False
     return True

@@ -8,6 +8,8 @@ Where Spark is not installed, SQL runs its queries in threads of this process, a
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -17,7 +19,9 @@ from pathlib import Path
 from ottla.base import OttlaError
 from ottla.cli.dev.places import HOST, Places
 
-__all__ = ["Told", "connect_properties", "running"]
+__all__ = ["Broker", "Told", "connect_properties", "running"]
+
+log = logging.getLogger(__name__)
 
 Told = Callable[[str, str], None]
 """Takes a service's name and what there is to say of it."""
@@ -42,24 +46,24 @@ async def running(places: Places, folder: Path, tell: Told) -> AsyncIterator[asy
     async with AsyncExitStack() as stack:
         broker = await stack.enter_async_context(_broker(places, folder))
         tell("broker", places.bootstrap)
+        keeping = awaited(broker.keep(tell))
+        stack.push_async_callback(end, keeping)
         await stack.enter_async_context(_registry(places))
         tell("registry", places.url("registry"))
         await stack.enter_async_context(_console(places, tell))
         with_connect = await stack.enter_async_context(_connect(places, tell))
         await stack.enter_async_context(_sql(places, folder, on_spark=with_connect))
         tell("sql", f"{places.url('sql')}   ottla sql {places.url('sql')}")
-        keeping = awaited(broker.keep(tell))
-        try:
-            yield keeping
-        finally:
-            await end(keeping)
+        yield keeping
 
 
-class _Broker:
+class Broker:
     """A broker as a process, which ends with this one however that ends."""
 
     def __init__(self, places: Places, folder: Path) -> None:
         self._log = folder / "broker.log"
+        self._log_from = 0
+        """Where in the file what this start says begins."""
         self._process: asyncio.subprocess.Process | None = None
         self._ready_s = 0.0
         overrides = {
@@ -75,7 +79,8 @@ class _Broker:
 
     async def start(self) -> None:
         """Start it, and return when it serves; raises OttlaError with what it has said where it does not."""
-        with self._log.open("wb") as output:
+        with self._log.open("ab") as output:
+            self._log_from = output.tell()
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, *self._command),
                 stdin=asyncio.subprocess.PIPE,
@@ -84,7 +89,7 @@ class _Broker:
                 start_new_session=True,  # Ctrl+C is for this process, whose services leave the broker before it ends
             )
         try:
-            await _is_ready(self._process, self._log)
+            await self._is_ready(self._process)
         except BaseException:
             await self.stop()
             raise
@@ -105,39 +110,42 @@ class _Broker:
             code = await self._process.wait()
             ended = f"the broker has ended with exit code {code}"
             if time.monotonic() - self._ready_s < KEPT_SECONDS_MIN:
-                return f"{ended}: {_last_line(self._log)}"
+                return f"{ended}: {self._last_line()}"
             tell("broker", f"{ended.removeprefix('the broker ')}, and is started again")
             try:
                 await self.start()
             except OttlaError as error:
                 return str(error)
 
+    async def _is_ready(self, process: asyncio.subprocess.Process) -> None:
+        """Return when it serves; raises OttlaError with what it has said where it does not."""
+        try:
+            async with asyncio.timeout(BROKER_SECONDS_MAX):
+                while not any(line.startswith(WELL_SAID) for line in self._said()):
+                    if process.returncode is not None:
+                        raise OttlaError(f"the broker did not start: {self._last_line()}")
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            raise OttlaError(f"the broker is not ready after {BROKER_SECONDS_MAX:.0f} s: {self._last_line()}") from None
+
+    def _said(self) -> list[bytes]:
+        with self._log.open("rb") as log:
+            log.seek(self._log_from)
+            return log.read().splitlines()
+
+    def _last_line(self) -> str:
+        lines = [each.decode(errors="replace") for each in self._said() if each.strip()]
+        return lines[-1] if lines else "it has said nothing"
+
 
 @asynccontextmanager
-async def _broker(places: Places, folder: Path) -> AsyncIterator[_Broker]:
-    broker = _Broker(places, folder)
+async def _broker(places: Places, folder: Path) -> AsyncIterator[Broker]:
+    broker = Broker(places, folder)
     await broker.start()
     try:
         yield broker
     finally:
         await broker.stop()
-
-
-async def _is_ready(process: asyncio.subprocess.Process, log: Path) -> None:
-    """Return when a broker serves; raises OttlaError with what it has said where it does not."""
-    try:
-        async with asyncio.timeout(BROKER_SECONDS_MAX):
-            while not any(line.startswith(WELL_SAID) for line in log.read_bytes().splitlines()):
-                if process.returncode is not None:
-                    raise OttlaError(f"the broker did not start: {_last_line(log)}")
-                await asyncio.sleep(0.02)
-    except TimeoutError:
-        raise OttlaError(f"the broker is not ready after {BROKER_SECONDS_MAX:.0f} s: {_last_line(log)}") from None
-
-
-def _last_line(log: Path) -> str:
-    lines = log.read_text(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it has said nothing"
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
@@ -250,8 +258,18 @@ async def _sql(places: Places, folder: Path, *, on_spark: bool) -> AsyncIterator
 
 
 async def _started(start: Awaitable[None], name: str) -> None:
-    """Start a service; raises OttlaError with its name for an address that is taken, too."""
+    """Start a service; raises OttlaError with its name for an address that is taken, and for a JVM that does not start."""
     try:
         await start
     except OSError as error:
-        raise OttlaError(f"{name} cannot listen: {error.strerror or error}") from error
+        raise OttlaError(f"{name} {_fault(error)}: {error.strerror or error}") from error
+    except OttlaError:
+        raise
+    except Exception as error:  # Spark's errors have no base that is there without Spark
+        log.info("%s does not start", name, exc_info=error)
+        why = str(error).strip() or type(error).__name__
+        raise OttlaError(f"{name} does not start: {why} (dev.log has more, and `--folder` keeps it)") from error
+
+
+def _fault(error: OSError) -> str:
+    return "cannot listen" if error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES) else "does not start"

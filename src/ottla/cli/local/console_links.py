@@ -18,8 +18,11 @@ ANSWER_SECONDS_MAX = 1.0
 
 
 def links_folder() -> Path:
-    """Return the folder of the links; it need not be there."""
-    home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    """Return the folder of the links; it need not be there. Raises OSError for a user without a home."""
+    try:
+        home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    except RuntimeError as error:  # as in a container that runs as a user whom the system does not know
+        raise OSError(str(error)) from error
     return Path(home) / "ottla" / "consoles"
 
 
@@ -29,10 +32,11 @@ def kept_links() -> Iterator[Callable[[str], None]]:
 
     Where the folder cannot be written, nothing is kept: whoever sees what the console prints needs no file.
     """
-    path = links_folder() / f"{os.getpid()}.link"
+    name = f"{os.getpid()}.link"
 
     def keep(link: str) -> None:
         with suppress(OSError):
+            path = links_folder() / name
             path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
             new = path.with_suffix(".new")
             new.touch(mode=0o600)
@@ -43,20 +47,34 @@ def kept_links() -> Iterator[Callable[[str], None]]:
         yield keep
     finally:
         with suppress(OSError):
-            path.unlink(missing_ok=True)
+            (links_folder() / name).unlink(missing_ok=True)
 
 
 def newest_link(address: str | None = None) -> str | None:
     """Return the newest link of a console that answers, of the one at HOST:PORT where one is named; None without one."""
-    found: list[tuple[float, str]] = []
-    for path in links_folder().glob("*.link"):
-        with suppress(OSError):
-            found.append((path.stat().st_mtime, path.read_text()))
-    for _, link in sorted(found, reverse=True):
-        place = urlsplit(link)
-        if address in (None, place.netloc) and _answers(place.hostname or "", place.port or 0):
+    for link in _links():
+        try:
+            place = urlsplit(link)
+            host, port = place.hostname or "", place.port or 0
+        except ValueError:  # a file that was cut
+            continue
+        if (address is None or _plain(address) == _plain(place.netloc)) and _answers(host, port):
             return link
     return None
+
+
+def _links() -> list[str]:
+    """Return what is in the files of links, the newest first. Those of consoles that were killed are there, too."""
+    found: list[tuple[float, str]] = []
+    with suppress(OSError):
+        for path in links_folder().glob("*.link"):
+            with suppress(OSError, UnicodeDecodeError):
+                found.append((path.stat().st_mtime, path.read_text()))
+    return [link for _, link in sorted(found, reverse=True)]
+
+
+def _plain(address: str) -> str:
+    return address.replace("localhost:", "127.0.0.1:")
 
 
 def _answers(host: str, port: int) -> bool:

@@ -55,30 +55,56 @@ def stop_signals() -> asyncio.Event:
 
 
 def stop_with_input(stopping: asyncio.Event) -> None:
-    """Stop when standard input ends, too: who holds its other end is gone, or asks for that."""
+    """Stop when standard input ends, too: who holds its other end is gone, or asks for that.
+
+    Nobody holds the other end of a file, nor of /dev/null: there it stops at once, as where there is no standard input.
+    """
     import asyncio
     import sys
 
+    if sys.stdin is None:
+        stopping.set()
+        return
     loop, number = asyncio.get_running_loop(), sys.stdin.fileno()
 
     def readable() -> None:
-        if not os.read(number, 4096):
+        if not _has_more(number):
             loop.remove_reader(number)
             stopping.set()
 
-    loop.add_reader(number, readable)
+    try:
+        loop.add_reader(number, readable)
+    except PermissionError:  # epoll takes neither files nor /dev/null
+        stopping.set()
+
+
+def _has_more(number: int) -> bool:
+    try:
+        return bool(os.read(number, 4096))
+    except BlockingIOError:
+        return True
+    except OSError:  # a terminal that hung up
+        return False
 
 
 def take_signals(stop: Callable[[int], None], is_stopping: Callable[[], bool]) -> None:
-    """Have a signal call `stop` with its number; where the process is stopping already, it ends at once."""
+    """Have a signal call `stop` with its number; where the process is stopping already, it ends at once.
+
+    SIGHUP, of a terminal that was closed, counts unless it is ignored (`nohup`). It comes from the shell and from the
+    system, so that a second one says nothing new.
+    """
     import asyncio
 
     def signalled(number: int) -> None:
-        if is_stopping():
+        if not is_stopping():
+            stop(number)
+        elif number != signal.SIGHUP:
             os._exit(128 + number)
-        stop(number)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    taken = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        taken.append(signal.SIGHUP)
+    for number in taken:
         asyncio.get_running_loop().add_signal_handler(number, signalled, number)
 
 
