@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ottla.client import JoinedMember
+from ottla.client import JoinedMember, group_member
 from ottla.connect import ConnectError, TaskStart
 from ottla.connect.assignment import Assignment, GroupProtocol, WorkerState, decode_assignment, encode_worker_state
 from ottla.connect.decisions import create_or_replace
@@ -37,6 +37,7 @@ from tests.connect.machine.ledger import Ledger
 from tests.connect.machine.loop import own_clock
 from tests.connect.machine.tasks import OUT
 from tests.connect.machine.workers import SETTINGS, Place, Worker, ask
+from tests.connect.machine.world import World
 from tests.sim.loop import SimLoop
 
 TASK = TaskId("a", 0)
@@ -304,3 +305,19 @@ def test_what_a_connector_has_said_first_of_its_tasks_is_not_written_last() -> N
         worker.process.bury()
 
     in_model(test, _LateLoop())
+
+
+def test_what_a_worker_stores_that_lost_all_heartbeats_of_a_session_is_no_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(group_member, "RETRY_S", 99.0)  # so that one that is lost costs the session
+    world = World(500097)
+    world.run()
+    [dead] = [words.split()[1] for words in world.told if words.endswith("is taken for dead")]
+    assert any(life.worker == f"{dead}:80" and life.is_excused for life in world.ledger.lives)
+
+
+def test_a_heartbeat_that_is_lost_leaves_a_worker_its_tasks() -> None:
+    world = World(500097)
+    world.run()
+    assert not [words for words in world.told if words.endswith("is taken for dead")]
