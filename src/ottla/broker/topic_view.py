@@ -17,8 +17,6 @@ from ottla.metadata import (
 
 __all__ = ["PartitionView", "partition_view"]
 
-"""Topics that brokers write for themselves."""
-
 
 class PartitionView(NamedTuple):
     """A partition as Metadata and DescribeTopicPartitions answer it."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["existing", "matching"]
 
-"""What `--exclude-internal` leaves out."""
-
 
 def matching(names: Iterable[str], pattern: str | None, *, exclude_internal: bool = False) -> list[str]:
     """Return the names, sorted, that a regular expression matches wholly; a comma in it stands for `or`."""

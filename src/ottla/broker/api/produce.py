@@ -58,7 +58,6 @@ __all__ = ["HANDLER"]
 log = logging.getLogger(__name__)
 
 TOPIC_IDS_FROM: Final = 13
-"""Topics that only their coordinators write."""
 ADMIN_CLIENT_ID: Final = "__admin_client"
 """The client id that Kafka lets write to them all the same."""
 SECOND_PROTOCOL_FROM: Final = 12
