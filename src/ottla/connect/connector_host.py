@@ -174,9 +174,9 @@ class ConnectorHost:
                 found: Sequence[Mapping[str, str]] = await asyncio.to_thread(hosted.connector.task_configs, most)
         except ConnectError:
             raise
-        except Exception as error:  # a plugin may raise anything
-            said = f"{type(error).__name__}: {error}"
-            raise ConnectError(f"Connector {name} failed while it was asked for its tasks: {said}") from error
+        except Exception as raised:  # a plugin may raise anything
+            said = f"{type(raised).__name__}: {raised}"
+            raise ConnectError(f"Connector {name} failed while it was asked for its tasks: {said}") from raised
         hosted.idle = None if found else await self._no_tasks(name, hosted.connector)
         if len(found) > most and (config.get("tasks.max.enforce") or "true").strip().lower() == "true":
             error = ConnectError(
