@@ -403,3 +403,12 @@ def test_a_store_that_fails_is_told_to_whoever_asked_for_it() -> None:
         await storing.ended(["a"])
 
     in_model(test)
+
+
+def test_what_was_written_before_and_is_seen_late_is_not_taken_for_going_on() -> None:
+    """An older transaction of somebody's holds up what readers see, for as long as it may last."""
+    ledger = Ledger(lambda: 181.0, exactly_once=True, offsets_topic=SETTINGS.offset_topic.name, out=OUT)
+    life = ledger.begin(TASK, "w1:80", 1)
+    record: Any = SimpleNamespace(key=b'["a", 0]', value=b'{"at": 1, "life": %d}' % life.number)
+    ledger.told(OUT, record, 121.0)
+    assert ledger.connector("a").written_s == 121.0 and ledger.connector("a").written == {0: 1}

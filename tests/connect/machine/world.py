@@ -448,14 +448,14 @@ class World:
 
     async def _goes_on(self) -> None:
         """Look that started tasks write, and the others do not."""
-        before = {name: self._ends(name) for name in NAMES}
+        before, since_s = {name: self._ends(name) for name in NAMES}, self.loop.time()
         await asyncio.sleep(WRITES_SECONDS)
         for name in NAMES:
             target, after = self.ledger.target(name), self._ends(name)
             stands = [each for each, life in after.items() if before[name].get(each) == life]
             if target is TargetState.STARTED and (len(after) < 2 or stands):
                 self.ledger.say(f"{name} runs, and {stands} are not written on: {after}")
-            if target is not TargetState.STARTED and after != before[name]:
+            if target is not TargetState.STARTED and self.ledger.connector(name).written_s > since_s:
                 self.ledger.say(f"{name} is {target}, and is written on")
 
     def _ends(self, name: str) -> dict[int, int]:
