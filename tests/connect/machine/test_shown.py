@@ -32,6 +32,7 @@ from ottla.connect.storage import (
     TasksCommit,
     apply_config,
     encode_config,
+    encode_status,
 )
 from tests.connect.machine.cluster import Door, KafkaModel
 from tests.connect.machine.ledger import Ledger
@@ -412,3 +413,21 @@ def test_what_was_written_before_and_is_seen_late_is_not_taken_for_going_on() ->
     record: Any = SimpleNamespace(key=b'["a", 0]', value=b'{"at": 1, "life": %d}' % life.number)
     ledger.told(OUT, record, 121.0)
     assert ledger.connector("a").written_s == 121.0 and ledger.connector("a").written == {0: 1}
+
+
+def test_a_connector_that_was_given_up_is_forgotten_when_its_last_task_is_gone() -> None:
+    """Its worker looked once, before it had read that: the state of what was deleted stood until the next rebalance."""
+
+    async def test(kafka: KafkaModel) -> None:
+        store = await statuses(kafka)
+        looked: list[list[str | TaskId]] = []
+        store.gone = lambda: looked.append(store.left_alone())
+        key, value = encode_status(Status(TASK, State.RUNNING, "other", 3))
+        store.apply(key.encode(), value, 0)
+        store.put(Status("a", State.UNASSIGNED, "mine", -1))
+        assert store.left_alone() == [] and not looked
+        store.apply(key.encode(), None, 1)
+        assert looked == [["a"]]
+        await store.close()
+
+    in_model(test)
