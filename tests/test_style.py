@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from tests import minutes
@@ -41,6 +42,7 @@ SIMULATED = {9092, 9093}
 """Kafka's own, which stand in tests for what listens in a simulated network."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+NAMED = ast.Assign | ast.AnnAssign | ast.AugAssign
 
 
 def where(path: Path, node: ast.AST) -> str:
@@ -77,6 +79,22 @@ def test_functions_stay_short() -> None:
                 if lines > FUNCTION_LINES_MAX and node.name not in LONG_FUNCTIONS:
                     wrong.append(f"{where(path, node)}: {node.name} has {lines} lines")
     assert not wrong, f"over {FUNCTION_LINES_MAX} lines:\n" + "\n".join(wrong)
+
+
+def strays() -> Iterator[str]:
+    """Yield where a string stands alone that describes nothing: what was above it went elsewhere."""
+    for path in FILES:
+        for node in ast.walk(tree_of(path)):
+            body = node.body if isinstance(node, ast.Module | ast.ClassDef) else []
+            for above, each in pairwise(body):
+                is_text = isinstance(each, ast.Expr) and isinstance(getattr(each.value, "value", None), str)
+                if is_text and (not isinstance(above, NAMED) or each.lineno != (above.end_lineno or 0) + 1):
+                    yield where(path, each)
+
+
+def test_a_text_below_a_name_describes_it() -> None:
+    wrong = list(strays())
+    assert not wrong, "texts that describe nothing:\n" + "\n".join(wrong)
 
 
 def test_public_names_are_documented() -> None:

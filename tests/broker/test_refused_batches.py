@@ -138,3 +138,13 @@ def test_batches_without_a_producer_are_not_noted_and_producers_are_bounded() ->
     for each in range(refused_batches.PRODUCERS_MAX + 5):
         refused.note(sent._replace(producer_id=each), NOW)  # type: ignore[arg-type]
     assert len(refused) == refused_batches.PRODUCERS_MAX
+
+
+def test_a_producer_that_has_gone_costs_others_nothing_for_long() -> None:
+    """Batches of several requests are appended by one write only where nobody has one to send again."""
+    refused = RefusedBatches()
+    refused.note(header(5), 1_000)
+    refused.note(header(5, producer_id=8), 2_000)
+    assert refused.any_left(1_000 + refused_batches.LASTS_MS)
+    assert refused.any_left(1_001 + refused_batches.LASTS_MS) and len(refused) == 1
+    assert not refused.any_left(2_001 + refused_batches.LASTS_MS) and len(refused) == 0

@@ -170,6 +170,9 @@ def test_of_a_trace_only_the_secrets_are_hidden() -> None:
         ("unexpected token: SELECT", "unexpected token: SELECT"),
         ("password:pw,token:tok", "password:pw,token:tok"),
         ("password: [hidden]", "password: [hidden]"),
+        (f"session_token: '{'A9/b' * 200}' is over", "session_token: [hidden] is over"),
+        (r"""password: "x\"y z" is wrong""", "password: [hidden] is wrong"),
+        ('it ends in password: "hunter2', "it ends in password: [hidden]"),
     ],
 )
 def test_a_secret_behind_a_colon_is_hidden_and_a_sentence_is_not(text: str, seen: str) -> None:

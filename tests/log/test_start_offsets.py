@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -166,3 +167,50 @@ def test_a_call_that_fails_between_the_two_files_leaves_a_start_that_was_told(tm
         assert not log_dir.notes
         log_dir.release()
     assert starts == sorted(starts) and starts[0] < 44 and set(starts) == {starts[0], 44}
+
+
+@pytest.mark.parametrize("told", [0, 25])
+def test_a_start_that_kafka_has_moved_since_a_kill_of_ours_counts_though_kafka_was_killed_too(
+    tmp_path: Path, told: int
+) -> None:
+    """Neither leaves a mark then. Kafka writes to `log-start-offset-checkpoint.tmp`, and renames that."""
+    ended(tmp_path, start=told, clean=False)
+    kafkas = tmp_path / (KAFKAS + ".tmp")
+    kafkas.write_text("0\n1\nt 0 31\n")
+    kafkas.rename(tmp_path / KAFKAS)
+    for _ in range(2):
+        log_dir, log = opened(tmp_path)
+        assert log.log_start_offset == 31 and shown(log) == records(31)
+        assert "Apache Kafka" in log_dir.notes[0]
+        log_dir.release()
+    log_dir, log = opened(tmp_path)
+    log.delete_records_before(33)
+    log_dir.write_start_offsets()
+    log_dir.release()
+    say(tmp_path, 40)
+    log_dir, log = opened(tmp_path)
+    assert log.log_start_offset == 33, "from the next checkpoint on its checksum counts again"
+    log_dir.release()
+
+
+def test_the_folder_of_an_earlier_version_keeps_its_checksums_behind_a_kill(tmp_path: Path) -> None:
+    ended(tmp_path, start=25, clean=True)
+    (tmp_path / (KAFKAS + ".tmp")).unlink()
+    log_dir, _ = opened(tmp_path)
+    log_dir.release()
+    say(tmp_path, 40)
+    log_dir, log = opened(tmp_path)
+    assert log.log_start_offset == 25 and "not believed" in log_dir.notes[0]
+    log_dir.release()
+
+
+@pytest.mark.parametrize("name", [OURS, KAFKAS, MARK, OWN_MARK, KAFKAS + ".tmp"])
+def test_a_fifo_in_a_files_place_is_said_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    ended(tmp_path, start=25, clean=True)
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    if name == KAFKAS + ".tmp":  # looked at where there is no mark
+        (tmp_path / MARK).unlink()
+        (tmp_path / OWN_MARK).unlink()
+    with pytest.raises(StorageError, match=f"{name}: it is not a regular file"):
+        opened(tmp_path)

@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 LEAVE_SECONDS_MAX = 3.0
 MEMBERS_FROM = 3
 """The first version of LeaveGroup that names a list of members; from version 5 on it says why."""
+RETRY_S = 0.1
+"""Behind a heartbeat that was not answered the next one is sent after so long, which doubles up to the interval."""
 ANSWER_MARGIN_S = 5.0
 """How much longer than a rebalance the answer to a join may take."""
 FORGOTTEN = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
@@ -211,23 +213,27 @@ class GroupMember:
         """Have the next heartbeat sent now: there is a reason to think that the group has changed."""
         self._hurried.set()
 
-    async def _pause(self) -> None:
-        """Wait until the next heartbeat is due, or is wanted."""
+    async def _pause(self, due: float) -> None:
+        """Wait until the next heartbeat is due by the loop's clock, or is wanted."""
         try:
-            async with asyncio.timeout(self._heartbeat_interval_ms / 1000):
+            async with asyncio.timeout_at(due):
                 await self._hurried.wait()
         except TimeoutError:
             pass
         self._hurried.clear()
 
     async def _beat(self) -> None:
-        """Send heartbeats; without an answer for a session, the membership is lost."""
-        loop = asyncio.get_running_loop()
-        answered = loop.time()
+        """Send heartbeats; without an answer for a session, the membership is lost.
+
+        One that was not answered is followed soon by the next, and none is waited for beyond the session: by then the group
+        gives this member's work to others.
+        """
+        loop, interval_s = asyncio.get_running_loop(), self._heartbeat_interval_ms / 1000
+        answered, wait_s, retry_s = loop.time(), interval_s, RETRY_S
         while self._rejoin is None:
-            await self._pause()
-            asked = loop.time()
             until = answered + self._session_timeout_ms / 1000
+            await self._pause(min(loop.time() + wait_s, until))
+            asked = loop.time()
             try:
                 async with asyncio.timeout_at(until):
                     await self.heartbeat()
@@ -238,8 +244,9 @@ class GroupMember:
                     self.generation = NO_GENERATION
                     self._rejoin = "no heartbeat was answered for a whole session"
                     self._lost()
+                wait_s, retry_s = min(retry_s, interval_s), 2 * retry_s
                 continue
-            answered = asked
+            answered, wait_s, retry_s = asked, interval_s, RETRY_S
         self._wake()
 
     async def _stop_heartbeats(self) -> None:

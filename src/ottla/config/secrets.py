@@ -58,7 +58,8 @@ _MEMBER = re.compile(rf"((?:{_WORDS})[\w.-]{{0,30}}\"\s{{0,3}}:\s{{0,3}}\")((?:[
 _SAID = re.compile(
     rf"((?<!unexpected )(?<!unrecognized )(?:{_WORDS})[\w.-]{{0,30}}[\"']?[ \t]{{0,3}}:[ \t]{{1,3}})"
     r"(?![\"']?\[hidden\])"
-    r"(\"[^\"]{1,500}\"|'[^']{1,500}'|(?=[a-z]{0,200}[^a-z\s,;\"')}\]])[^\s,;\"')}\]]+|[a-z]{1,200}(?=\s*(?:[,;\"')}\]\n]|$)))",
+    r"(\"(?:[^\"\\]|\\.){1,8000}\"|'(?:[^'\\]|\\.){1,8000}'"
+    r"|[\"']?(?=[a-z]{0,200}[^a-z\s,;\"')}\]])[^\s,;\"')}\]]+|[\"']?[a-z]{1,200}(?=\s*(?:[,;\"')}\]\n]|$)))",
     re.IGNORECASE,
 )
 """`password: x`. A plain word with others behind it (`ssl.key.password: must not be empty`) is a sentence and no secret."""

@@ -152,13 +152,32 @@ class ConnectorHost:
         """Return why connectors that run here want no task, of those that say that this is right."""
         return {name: each.idle for name, each in self._hosted.items() if each.started and each.idle is not None}
 
+    async def _no_tasks(self, name: str, connector: Connector) -> str | None:
+        """Ask a connector why it wants no task: what it says is for people only, and keeps nothing from being done."""
+        try:
+            with connector_context(name):
+                said = await asyncio.to_thread(connector.no_tasks)
+        except Exception:  # a plugin may raise anything
+            log.exception("Connector %s failed while it was asked why it wants no task", name)
+            return None
+        return said if isinstance(said, str) and said else None
+
     async def task_configs(self, name: str, config: Properties) -> list[dict[str, str | None]]:
-        """Return the configurations that a running connector gives its tasks; raises ConnectError for too many."""
+        """Return the configurations that a running connector gives its tasks.
+
+        Raises ConnectError for too many, and for whatever the connector raises: it may be asked again.
+        """
         hosted = self._hosted[name]
         most = int(config.get("tasks.max") or 1)
-        with connector_context(name):
-            found: Sequence[Mapping[str, str]] = await asyncio.to_thread(hosted.connector.task_configs, most)
-        hosted.idle = None if found else await asyncio.to_thread(hosted.connector.no_tasks)
+        try:
+            with connector_context(name):
+                found: Sequence[Mapping[str, str]] = await asyncio.to_thread(hosted.connector.task_configs, most)
+        except ConnectError:
+            raise
+        except Exception as raised:  # a plugin may raise anything
+            said = f"{type(raised).__name__}: {raised}"
+            raise ConnectError(f"Connector {name} failed while it was asked for its tasks: {said}") from raised
+        hosted.idle = None if found else await self._no_tasks(name, hosted.connector)
         if len(found) > most and (config.get("tasks.max.enforce") or "true").strip().lower() == "true":
             error = ConnectError(
                 f"The connector {name} has generated {len(found)} tasks, which is greater than {most}, the maximum number "

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.base import CorruptionError, Offset, TopicPartition, Uuid, parse_uuid, uuid_text
-from ottla.log.disk import Disk, join, replace_file
+from ottla.log.disk import TEMPORARY, Disk, join, replace_file
 from ottla.wire import crc32c
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "read_deleted_topics",
     "read_offsets",
     "read_starts",
+    "seal_starts",
     "write_deleted_topics",
     "write_offsets",
     "write_starts",
@@ -96,11 +97,18 @@ def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) 
 # Apache Kafka, and an earlier Ottla, write their checkpoint only. Whether the last one to have the directory knew of ours,
 # its end tells: `.ottla_cleanshutdown` has what `.kafka_cleanshutdown` has, and both go at a start. Where the one is there
 # without the other, or they differ, somebody else has been here; then the checkpoint is believed as Kafka believes it.
+# Where neither is there, Ottla was killed, and so may Kafka have been behind it. Kafka writes its checkpoint under the name
+# `log-start-offset-checkpoint.tmp` first, and renames that: so a file of ours has this name, which is gone when Kafka has
+# written where logs begin, or an earlier Ottla.
 
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
 OWN_END_FILE: Final = ".ottla_cleanshutdown"
 START_OFFSETS: Final = "log-start-offset-checkpoint"
 SUMS_FILE: Final = "log-start-offset-sums"
+SEAL_FILE: Final = START_OFFSETS + TEMPORARY
+"""Gone as soon as another one writes the checkpoint."""
+OWN_TEMPORARY: Final = ".new"
+SEAL: Final = b"Apache Kafka takes this file away when it writes log-start-offset-checkpoint, and Ottla looks for it.\n"
 SHOWN_MAX: Final = 10
 """Logs that a line names."""
 
@@ -111,14 +119,15 @@ class Starts:
 
     offsets: Mapping[TopicPartition, Offset]
     is_ours: bool
-    """True where the last one to have the directory was an Ottla that knows of the sums."""
+    """True where the last one to say where logs begin was an Ottla that knows of the sums."""
     notes: tuple[str, ...] = ()
     """What is not believed, and what is believed without a proof, a line each."""
 
 
 def read_starts(disk: Disk, path: str) -> Starts:
     """Return where the logs of a directory begin, before the marks of its last end are removed. Raises StorageError."""
-    is_ours = disk.read(join(path, CLEAN_SHUTDOWN_FILE)) == disk.read(join(path, OWN_END_FILE))
+    mark = disk.read(join(path, CLEAN_SHUTDOWN_FILE))
+    is_ours = mark == disk.read(join(path, OWN_END_FILE)) and (mark is not None or _is_sealed(disk, path))
     try:
         stored = read_offsets(disk, join(path, START_OFFSETS))
     except CorruptionError:
@@ -139,7 +148,18 @@ def write_starts(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -
     """Store where logs begin, durably; raises StorageError, and then the next start finds this or what was there before."""
     text = _offsets_text(offsets)
     replace_file(disk, join(path, SUMS_FILE), b"%scrc32c %d\n" % (text, crc32c(text)))
-    write_offsets(disk, join(path, START_OFFSETS), offsets)
+    replace_file(disk, join(path, START_OFFSETS), text, temporary=join(path, START_OFFSETS + OWN_TEMPORARY))
+    seal_starts(disk, path)
+
+
+def seal_starts(disk: Disk, path: str) -> None:
+    """Have the sums count at the next start too, unless another one writes the checkpoint before. Raises StorageError."""
+    if disk.exists(join(path, SUMS_FILE)) and not _is_sealed(disk, path):
+        replace_file(disk, join(path, SEAL_FILE), SEAL)
+
+
+def _is_sealed(disk: Disk, path: str) -> bool:
+    return disk.read(join(path, SEAL_FILE)) == SEAL
 
 
 def forget_starts(disk: Disk, path: str) -> None:

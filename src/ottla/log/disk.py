@@ -248,12 +248,13 @@ def overwrite(file: File, data: bytes) -> None:
         file.truncate(len(data))
 
 
-def replace_file(disk: Disk, path: str, data: bytes, *, durable: bool = True) -> None:
+def replace_file(disk: Disk, path: str, data: bytes, *, durable: bool = True, temporary: str = "") -> None:
     """Make `data` the whole content of a file, so that a crash at any moment leaves the old content or the new.
 
-    The content is on the device before the name points at it, and with `durable` the name too on return.
+    The content is on the device before the name points at it, and with `durable` the name too on return. Until then it has
+    the name `temporary`, by default that of the file with `TEMPORARY` behind it.
     """
-    temporary = path + TEMPORARY
+    temporary = temporary or path + TEMPORARY
     try:
         file = disk.open(temporary, create=True)
         try:

@@ -34,6 +34,7 @@ from ottla.log.checkpoints import (
     read_deleted_topics,
     read_offsets,
     read_starts,
+    seal_starts,
     write_deleted_topics,
     write_offsets,
     write_starts,
@@ -172,7 +173,9 @@ class LogDir:
 
     def _begin(self) -> None:
         """Remove the marks of the last end, before any log changes, or a crash would pass for a clean end."""
-        if not self._starts_are_ours:
+        if self._starts_are_ours:
+            seal_starts(self.disk, self.path)  # an earlier version has left none
+        else:
             forget_starts(self.disk, self.path)
         marks = [path for name in END_MARKS if self.disk.exists(path := join(self.path, name))]
         for path in marks:

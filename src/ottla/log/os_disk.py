@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import resource
+import stat
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -97,7 +98,9 @@ class OsDisk:
     def read(self, path: str) -> bytes | None:
         """Return a whole file; see `Disk.read`."""
         try:
-            with open(path, "rb", buffering=0) as file:
+            with open(path, "rb", buffering=0, opener=_without_waiting) as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise OSError(errno.EINVAL, "it is not a regular file")
                 return file.read()
         except FileNotFoundError:
             return None
@@ -532,6 +535,11 @@ def _read_into(descriptor: _Descriptor, path: str, position: int, into: memoryvi
             return os.preadv(fd, (into,), position)
     except OSError as error:
         raise _failed(path, error) from error
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file, also where it is a FIFO that nobody writes to: `open` would wait for a writer."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _failed(path: str, error: OSError) -> StorageError:

@@ -75,6 +75,8 @@ class KafkaModel(ModelCluster):
         self.lag_s: dict[str, float] = {}
         """How long the brokers of a topic take to answer a Fetch, in seconds, where they are slow."""
         self.told: Callable[[str, Record, float], None] = lambda topic, record, at_s: None
+        self.expelled: Callable[[str], None] = lambda member: None
+        """Called with a member whose session is over, so that others get its work."""
         self._shard, self._group_log = Shard(), 0
         self._answers: dict[int, Callable[[Any], None]] = {}
         self._token = 0
@@ -191,8 +193,11 @@ class KafkaModel(ModelCluster):
 
     def members(self) -> int:
         """Return how many members the workers' group has."""
+        return len(self._member_ids())
+
+    def _member_ids(self) -> set[str]:
         group: Any = self._shard.groups.get("connect-cluster")
-        return 0 if group is None else len(group.members)
+        return set() if group is None else set(group.members)
 
     def ask_group(self, message: Any, answered: Callable[[Any], None]) -> None:
         """Have the coordinator take a request in; `answered` is called when it has an answer."""
@@ -239,8 +244,11 @@ class KafkaModel(ModelCluster):
 
     def _expire(self) -> None:
         self._timer = None
+        before = self._member_ids()
         for decision in list(self._shard.expire(self._context())):
             self._perform(decision)
+        for member in sorted(before - self._member_ids()):
+            self.expelled(member)
         self._set_timer()
 
 

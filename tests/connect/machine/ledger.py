@@ -62,6 +62,8 @@ class Connector:
     """By source partition, how far what is written goes."""
     written: dict[int, int] = field(default_factory=dict)
     """By source partition, how much was written."""
+    written_s: float = -1.0
+    """When the last of it was written; readers see it later, where an older transaction of somebody's is open."""
     history: list[tuple[float, TargetState | None, str | None]] = field(default_factory=list)
     """When it had which target, None where it was not there, and which configuration."""
 
@@ -182,6 +184,7 @@ class Ledger:
         life = self.lives[int(json.loads(value)["life"])]
         known = self.connector(name)
         known.written[number] = known.written.get(number, 0) + 1
+        known.written_s = max(known.written_s, now)
         target = self.target(name)
         quiet_s = now - max(known.changed_s, self.disturbed_s)
         if target is not TargetState.STARTED and quiet_s > QUIET_SECONDS and not life.is_excused:

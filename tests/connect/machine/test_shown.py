@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ottla.client import JoinedMember
+from ottla.client import GroupMember, JoinedMember
 from ottla.connect import ConnectError, TaskStart
 from ottla.connect.assignment import Assignment, GroupProtocol, WorkerState, decode_assignment, encode_worker_state
 from ottla.connect.decisions import create_or_replace
@@ -19,6 +19,7 @@ from ottla.connect.distributed.config_store import ConfigStore
 from ottla.connect.distributed.leading import Leading
 from ottla.connect.distributed.local_work import LocalWork
 from ottla.connect.distributed.status_store import StatusStore
+from ottla.connect.distributed.stores_under_way import SECONDS_MAX, StoresUnderWay
 from ottla.connect.storage import (
     ConfigState,
     ConnectorConfig,
@@ -31,12 +32,14 @@ from ottla.connect.storage import (
     TasksCommit,
     apply_config,
     encode_config,
+    encode_status,
 )
 from tests.connect.machine.cluster import Door, KafkaModel
 from tests.connect.machine.ledger import Ledger
 from tests.connect.machine.loop import own_clock
 from tests.connect.machine.tasks import OUT
 from tests.connect.machine.workers import SETTINGS, Place, Worker, ask
+from tests.connect.machine.world import World
 from tests.sim.loop import SimLoop
 
 TASK = TaskId("a", 0)
@@ -124,7 +127,13 @@ class _Runner:
 ONE_TASK = (ConnectorConfig("a", {"x": "1"}), TaskConfig(TASK, {"n": "1"}), TasksCommit("a", 1))
 
 
-def local_work(runner: _Runner, told: list[Status], fence: Any, current: Callable[[], ConfigState]) -> LocalWork:
+def local_work(
+    runner: _Runner,
+    told: list[Status],
+    fence: Any,
+    current: Callable[[], ConfigState],
+    storing: StoresUnderWay | None = None,
+) -> LocalWork:
 
     async def remove(name: str) -> None: ...
 
@@ -146,6 +155,7 @@ def local_work(runner: _Runner, told: list[Status], fence: Any, current: Callabl
         fence=fence,
         started=lambda name: None,
         offsets_topic=lambda state, name: "offsets",
+        stored=(storing or StoresUnderWay()).ended,
     )
 
 
@@ -304,3 +314,120 @@ def test_what_a_connector_has_said_first_of_its_tasks_is_not_written_last() -> N
         worker.process.bury()
 
     in_model(test, _LateLoop())
+
+
+@pytest.mark.parametrize("is_troubled", [True, False])
+def test_the_tasks_of_a_worker_that_lost_all_heartbeats_of_a_session_are_excused(is_troubled: bool) -> None:
+    """The group gives them to others before it can know; where no request is lost that would be a fault."""
+    world = World(1)
+    world.ledger.exactly_once, world.kafka.is_troubled = False, is_troubled
+    for name in ("w1", "w2"):
+        group = SimpleNamespace(member=SimpleNamespace(member_id=f"member of {name}"))
+        alive: Any = SimpleNamespace(
+            name=name, worker_id=f"{name}:80", process=SimpleNamespace(alive=True), herder=SimpleNamespace(group=group)
+        )
+        world.place.workers[alive.worker_id] = alive
+    lives = [world.ledger.begin(TaskId("a", number), f"w{number}:80", 1) for number in (1, 2)]
+    world.kafka.expelled("member of w1")
+    assert [each.is_excused for each in lives] == [is_troubled, False]
+    world.loop.close()
+
+
+def test_the_model_tells_whose_session_is_over() -> None:
+    async def test(kafka: KafkaModel) -> None:
+        expelled: list[str] = []
+        kafka.expelled = expelled.append
+        door: Any = Door(kafka, lambda: False)
+        member = GroupMember(
+            door,
+            "connect-cluster",
+            protocol_type="connect",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=60_000,
+            heartbeat_interval_ms=3_000,
+        )
+        while await member.join([("p", b"")], lambda *_: {}) is None:
+            continue
+        await asyncio.sleep(9)
+        assert not expelled
+        await asyncio.sleep(2)
+        assert expelled == [member.member_id]
+        await member.close(leave=False)
+
+    in_model(test)
+
+
+@pytest.mark.parametrize("seconds", [4.0, 100.0])
+def test_a_task_that_is_ended_while_it_stores_is_stopped_when_that_is_stored(seconds: float) -> None:
+    """What was sent cannot be taken back: it came behind offsets that were reset, or that the next task had read."""
+
+    async def test(kafka: KafkaModel) -> None:
+        stored: list[float] = []
+        storing = StoresUnderWay()
+
+        async def fence(name: str) -> None: ...
+
+        async def store() -> None:
+            await asyncio.sleep(seconds)
+            stored.append(kafka.loop.time())
+
+        class Ending(_Runner):
+            async def stop(self, tasks: Collection[TaskId]) -> None:
+                asking.cancel()
+
+        work = local_work(Ending(), [], fence, lambda: folded(*ONE_TASK), storing)
+        await work.start_tasks([TASK], 1)
+        asking = kafka.loop.create_task(storing.run("a", store()))
+        await asyncio.sleep(1)
+        began_s = kafka.loop.time()
+        await work.stop_tasks([TASK])
+        assert asking.cancelled()
+        assert stored or kafka.loop.time() - began_s >= SECONDS_MAX, (
+            "a broker that does not answer holds up nobody for long"
+        )
+        assert len(stored) == (seconds < SECONDS_MAX)
+        await asyncio.sleep(100)
+        await work.close()
+
+    in_model(test)
+
+
+def test_a_store_that_fails_is_told_to_whoever_asked_for_it() -> None:
+    async def test(kafka: KafkaModel) -> None:
+        async def store() -> None:
+            await asyncio.sleep(1)
+            raise ConnectError("no room")
+
+        storing = StoresUnderWay()
+        with pytest.raises(ConnectError, match="no room"):
+            await storing.run("a", store())
+        await storing.ended(["a"])
+
+    in_model(test)
+
+
+def test_what_was_written_before_and_is_seen_late_is_not_taken_for_going_on() -> None:
+    """An older transaction of somebody's holds up what readers see, for as long as it may last."""
+    ledger = Ledger(lambda: 181.0, exactly_once=True, offsets_topic=SETTINGS.offset_topic.name, out=OUT)
+    life = ledger.begin(TASK, "w1:80", 1)
+    record: Any = SimpleNamespace(key=b'["a", 0]', value=b'{"at": 1, "life": %d}' % life.number)
+    ledger.told(OUT, record, 121.0)
+    assert ledger.connector("a").written_s == 121.0 and ledger.connector("a").written == {0: 1}
+
+
+def test_a_connector_that_was_given_up_is_forgotten_when_its_last_task_is_gone() -> None:
+    """Its worker looked once, before it had read that: the state of what was deleted stood until the next rebalance."""
+
+    async def test(kafka: KafkaModel) -> None:
+        store = await statuses(kafka)
+        looked: list[list[str | TaskId]] = []
+        store.gone = lambda: looked.append(store.left_alone())
+        key, value = encode_status(Status(TASK, State.RUNNING, "other", 3))
+        store.apply(key.encode(), value, 0)
+        store.put(Status("a", State.UNASSIGNED, "mine", -1))
+        assert store.left_alone() == [] and not looked
+        store.apply(key.encode(), None, 1)
+        assert looked == [["a"]]
+        await store.close()
+
+    in_model(test)

@@ -73,7 +73,7 @@ class World:
             offsets_topic=SETTINGS.offset_topic.name,
             out=OUT,
         )
-        self.kafka.told = self.ledger.told
+        self.kafka.told, self.kafka.expelled = self.ledger.told, self._expelled
         self.place = Place(self.loop, self.kafka, self.ledger)
         self.told: list[str] = []
         """What was done to it, and what was answered."""
@@ -82,7 +82,7 @@ class World:
         self._all: list[Worker] = []
         self._leaving: set[str] = set()
         self._was_away = False
-        """Whether a worker was frozen or cut off."""
+        """Whether a worker was frozen or cut off, or so many of its requests were lost that it was taken for dead."""
         self._counts: dict[str, int] = {}
         """How many tasks each connector was configured to have last."""
 
@@ -248,6 +248,17 @@ class World:
         worker.is_cut = True
         await asyncio.sleep(seconds)
         worker.is_cut = False
+
+    def _expelled(self, member: str) -> None:
+        """Note that the group has taken a worker for dead, all of whose heartbeats of a session were lost.
+
+        It stops its tasks as soon as it knows, which others may have begun by then: at least once is no more than that.
+        """
+        for worker in self.alive():
+            if self.kafka.is_troubled and worker.herder is not None and worker.herder.group.member.member_id == member:
+                self._say(f"{worker.name} is taken for dead")
+                self._was_away = True
+                self.ledger.excuse(worker.worker_id, 0)
 
     def slow_down(self, seconds: float, lag_s: float) -> None:
         """Have the configuration topic's broker answer slowly for a while: workers read late what others have written."""
@@ -437,14 +448,14 @@ class World:
 
     async def _goes_on(self) -> None:
         """Look that started tasks write, and the others do not."""
-        before = {name: self._ends(name) for name in NAMES}
+        before, since_s = {name: self._ends(name) for name in NAMES}, self.loop.time()
         await asyncio.sleep(WRITES_SECONDS)
         for name in NAMES:
             target, after = self.ledger.target(name), self._ends(name)
             stands = [each for each, life in after.items() if before[name].get(each) == life]
             if target is TargetState.STARTED and (len(after) < 2 or stands):
                 self.ledger.say(f"{name} runs, and {stands} are not written on: {after}")
-            if target is not TargetState.STARTED and after != before[name]:
+            if target is not TargetState.STARTED and self.ledger.connector(name).written_s > since_s:
                 self.ledger.say(f"{name} is {target}, and is written on")
 
     def _ends(self, name: str) -> dict[int, int]:

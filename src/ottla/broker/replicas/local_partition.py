@@ -241,7 +241,7 @@ class LocalPartition:
 
         Nothing was appended yet: several partitions can be asked before the first of them is written to.
         """
-        if self.refused:
+        if self.refused and self.refused.any_left(now_ms):
             return None
         try:
             self.check_writable(acks)

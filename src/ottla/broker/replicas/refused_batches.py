@@ -54,6 +54,15 @@ class RefusedBatches:
     def __len__(self) -> int:
         return len(self._first)
 
+    def any_left(self, now_ms: int) -> bool:
+        """Return whether anybody has a batch to send again; who has given it up is forgotten."""
+        while self._first:
+            producer_id, oldest = next(iter(self._first.items()))
+            if oldest.lasts(oldest.epoch, now_ms):
+                return True
+            del self._first[producer_id]
+        return False
+
     def note(self, header: BatchHeader, now_ms: int) -> None:
         """Note that a batch found no room."""
         if header.producer_id < 0:

@@ -79,6 +79,7 @@ class GroupLoop:
         self.protocol = settings.protocols[0]
         self._settings, self._url, self._worker_id = settings, url, worker_id
         self._work, self._statuses, self._loggers = work, statuses, loggers
+        statuses.gone = lambda: self._wake.set()
         self._restart, self._doing = restart, doing
         self._at, self._pending, self._measures = GroupPosition(), PendingChanges(), RebalanceMeasures()
         self._wake = asyncio.Event()
@@ -371,12 +372,12 @@ class GroupLoop:
 
     async def _follow(self) -> bool:
         """Do what the topic has said since the last round; False where that takes a rebalance."""
+        for of in self._statuses.left_alone():
+            self._forget(of)  # it was given up before this worker had read that it is gone, or that its tasks are
         if not self._pending:
             return True
         pending, known, generation = self._pending.take(), self.configs.state, self.member.generation
         self._at.known = known
-        for of in self._statuses.left_alone():
-            self._forget(of)  # it was given up before this worker had read that it is gone
         if pending.rebalance:
             self.member.request_rejoin("connectors or tasks have changed")
         for name in pending.updated & set(self.assignment.connectors):

@@ -25,6 +25,7 @@ from ottla.connect.distributed.offset_store import OffsetStores
 from ottla.connect.distributed.peers import Ask, ask_to_fence, send_tasks
 from ottla.connect.distributed.settings import DistributedSettings
 from ottla.connect.distributed.status_store import StatusStore
+from ottla.connect.distributed.stores_under_way import StoresUnderWay
 from ottla.connect.distributed.task_answers import TaskAnswers
 from ottla.connect.distributed.validation import further_errors, with_errors
 from ottla.connect.errors import ConnectError, NotFoundError, RebalanceNeededError
@@ -105,7 +106,7 @@ class DistributedHerder:
         self._statuses = StatusStore(settings.status_topic, make_client, self._fail)
         self._prepared = False
         self._read = asyncio.Event()
-        self._answers = TaskAnswers()
+        self._answers, self._storing = TaskAnswers(), StoresUnderWay()
         self._ask = ask
         self._hosting = Hosting(
             plugins,
@@ -126,6 +127,7 @@ class DistributedHerder:
             fence=self._fence_by_leader,
             started=self._reconfigure_later,
             offsets_topic=lambda state, name: self._offsets.topic_of(state.configs.get(name, {})),
+            stored=self._storing.ended,
         )
         self._loop = GroupLoop(
             settings,
@@ -269,7 +271,7 @@ class DistributedHerder:
         self, connector: str, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
     ) -> None:
         """See `TaskOwner`."""
-        await self._offsets.store(connector, self._config(connector), offsets)
+        await self._storing.run(connector, self._offsets.store(connector, self._config(connector), offsets))
 
     async def confirm(self, task: TaskId) -> None:
         """See `TaskOwner`."""

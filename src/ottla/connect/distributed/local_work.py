@@ -30,8 +30,9 @@ class LocalWork:
     """Runs what the worker is told to. A connector's calls follow one another; those of several do not wait for each other.
 
     `tell` is called with states, `fence` before a source task under exactly once begins, `started` when a connector can be
-    asked for its tasks. `current` gives the newest configurations that were read: what is asked of a connector or task may
-    change while its worker waits for another call, for a fence or for a plugin, so it is looked up behind each wait.
+    asked for its tasks, `stored` behind the end of tasks, until nothing is being stored for them. `current` gives the newest
+    configurations that were read: what is asked of a connector or task may change while its worker waits for another call,
+    for a fence or for a plugin, so it is looked up behind each wait.
     """
 
     def __init__(
@@ -46,10 +47,12 @@ class LocalWork:
         fence: Callable[[str], Awaitable[None]],
         started: Callable[[str], None],
         offsets_topic: Callable[[ConfigState, str], str],
+        stored: Callable[[Collection[str]], Awaitable[None]],
     ) -> None:
         self._settings, self._hosting, self._runner, self._worker_id = settings, hosting, runner, worker_id
         self._current = current
         self._tell, self._fence, self._started, self._offsets_topic = tell, fence, started, offsets_topic
+        self._stored = stored
         self._lanes: dict[str, asyncio.Lock] = {}
         self._background: set[asyncio.Task[None]] = set()
         self._preparing: dict[TaskId, asyncio.Task[None]] = {}
@@ -239,6 +242,7 @@ class LocalWork:
         await asyncio.gather(*waiting, return_exceptions=True)
         if mine:
             await self._runner.stop(mine)
+            await self._stored({task.connector for task in mine})
         for task in mine:
             del self.tasks[task]
         return mine

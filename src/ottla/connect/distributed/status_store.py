@@ -56,6 +56,8 @@ class StatusStore:
         """What this worker has said last of the connectors and tasks that it has."""
         self._own_tasks: dict[str, dict[TaskId, None]] = {}
         """Those tasks by connector, in the order in which they came."""
+        self.gone: Callable[[], object] = lambda: None
+        """Called where the last task of a connector has ended that this worker has given up: its state may go, too."""
         self.left: set[str | TaskId] = set()
         """What it has given up, and was configured still when it said so."""
         self._more, self._written = asyncio.Event(), asyncio.Event()
@@ -83,6 +85,9 @@ class StatusStore:
             log.error("%s", ignored)
         for each in self._outdone(name, value):
             self._put(*encode_status(each))
+        of = status_of(name)
+        if isinstance(of, TaskId) and of.connector in self.left and not self.has_tasks(of.connector):
+            self.gone()
 
     def _outdone(self, key: str, value: bytes | None) -> list[Status]:
         """Return what is to be said again, since a worker that had it before has just said that nobody has it.
