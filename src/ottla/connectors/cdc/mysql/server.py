@@ -34,14 +34,15 @@ log = logging.getLogger(__name__)
 SYSTEM: Final = ("information_schema", "mysql", "performance_schema", "sys")
 LOST: Final = (2003, 2006, 2013, 2014, 1053, 1158, 1159, 1160, 1161, 1927)
 """The driver's and servers' numbers for a connection that is gone."""
-PASSING: Final = (1213, 1317, 1969, 3024)
-"""The servers' numbers for what passes by itself: a deadlock, a statement that somebody has cancelled or that took long."""
 LACKING: Final = (1021, 1037, 1038, 1041, 1114, 1135, 1206)
 """The servers' numbers for disk, memory, locks or threads that they have not."""
-FULL: Final = (1040, 1203)
-"""The servers' numbers for too many connections, which pass."""
+FULL: Final = (1040, 1203, 1226)
+"""The servers' numbers for too many connections, of all or of a user, which pass."""
 LOCK_TIMEOUT: Final = 1205
-"""The server's number for a lock that was not had in time."""
+"""The server's number for a lock, of rows or of a table, that was not had in time."""
+PASSING: Final = (LOCK_TIMEOUT, 1213, 1226, 1317, 1969, 3024)
+"""The servers' numbers for what passes by itself: a lock that others have, a deadlock, a user's queries of an hour, a
+statement that somebody has cancelled or that took long."""
 CLIENTS_OWN: Final = 2000
 """Numbers from here on are the driver's: of what the server has not said."""
 FIRST_BYTE: Final = 4
