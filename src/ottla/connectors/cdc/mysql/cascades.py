@@ -21,8 +21,10 @@ from ottla.connectors.cdc.replication import ServerAwayError
 __all__ = ["Cascades", "cascading_keys"]
 
 log = logging.getLogger(__name__)
+_NAME: Final = r"(?:`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\")"
+"""A name in a definition: with ANSI_QUOTES the server writes other quotes."""
 _KEY: Final = re.compile(
-    r"^\s*CONSTRAINT `(?:[^`]|``)+` FOREIGN KEY \([^\n]*?\) REFERENCES (?:`((?:[^`]|``)+)`\.)?`((?:[^`]|``)+)` \([^\n]*?\)"
+    rf"^\s*CONSTRAINT {_NAME} FOREIGN KEY \([^\n]*?\) REFERENCES (?:({_NAME})\.)?({_NAME}) \([^\n]*?\)"
     r"((?: ON (?:DELETE|UPDATE) (?:CASCADE|SET NULL|SET DEFAULT|RESTRICT|NO ACTION))*)",
     re.M,
 )
@@ -38,7 +40,7 @@ def cascading_keys(definition: str, database: str) -> dict[TableId, str]:
     found: dict[TableId, str] = {}
     for schema, table, clauses in _KEY.findall(definition):
         if actions := _ACTION.findall(clauses):
-            parent = TableId((schema or database).replace("``", "`"), table.replace("``", "`"))
+            parent = TableId(_unquoted(schema) if schema else database, _unquoted(table))
             found[parent] = " ".join((*filter(None, (found.get(parent),)), *actions))
     return found
 
@@ -139,6 +141,10 @@ class Cascades:
                 server.close()
             self._parents[table] = frozenset(cascading_keys(definition or "", table.schema))
         return self._parents[table]
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace(name[0] * 2, name[0])
 
 
 def _told(table: TableId, why: str) -> str:

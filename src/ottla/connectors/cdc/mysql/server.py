@@ -49,6 +49,13 @@ FIRST_BYTE: Final = 4
 """Where the first event of a file begins."""
 SLOW_SECONDS: Final = 3600
 """For so long a server waits for us to take what it sends."""
+CHANGING: Final = frozenset(
+    (
+        *("PAD_CHAR_TO_FULL_LENGTH", "NO_FIELD_OPTIONS", "NO_KEY_OPTIONS", "NO_TABLE_OPTIONS"),
+        *("MYSQL323", "MYSQL40", "ORACLE", "DB2", "MAXDB", "MSSQL", "POSTGRESQL"),
+    )
+)
+"""Of sql_mode: what changes values, or leaves something out of definitions, and modes of which that is a part."""
 NOT_GRANTED: Final = (1044, 1045, 1142, 1227)
 MODES: Final[Mapping[str, tuple[bool, bool]]] = {
     "disable": (False, False),
@@ -326,6 +333,7 @@ def opened_server(settings: Mapping[str, Any], *, wants_mariadb: bool) -> Server
     try:
         server.run("set time_zone = '+00:00'")
         server.run(f"set session {'max_statement_time' if server.is_mariadb else 'max_execution_time'} = 0")
+        _pin(server)
         for statement in (settings["database.initial.statements"] or "").split(";"):
             if statement.strip():
                 server.run(statement)
@@ -334,6 +342,13 @@ def opened_server(settings: Mapping[str, Any], *, wants_mariadb: bool) -> Server
         server.close()
         raise
     return server
+
+
+def _pin(server: Server) -> None:
+    """Have values and definitions sent as they are, whatever the server's own settings are for that."""
+    [[modes]] = server.rows("select @@sql_mode")
+    kept = ",".join(each for each in str(modes).split(",") if each not in CHANGING)
+    server.run(f"set session sql_quote_show_create = 1, sql_mode = '{kept}'")
 
 
 def _check(server: Server, *, wants_mariadb: bool) -> None:
