@@ -110,6 +110,7 @@ def test_the_keys_of_a_definition_are_read_whatever_stands_in_its_comments() -> 
     "setting",
     [
         *("sql_mode = ANSI_QUOTES", "sql_mode = ORACLE", "sql_mode = 'MYSQL40,NO_FIELD_OPTIONS'"),
+        "sql_mode = NO_BACKSLASH_ESCAPES",
         *("sql_mode = PAD_CHAR_TO_FULL_LENGTH", "sql_quote_show_create = off"),
     ],
 )
@@ -118,7 +119,12 @@ def test_settings_of_the_server_change_neither_values_nor_which_foreign_keys_are
 ) -> None:
     database = server.new_database()
     run_sql(server, f"create database {database}")
-    run_sql(server, "create table p (`i``d` char(5) charset latin2 primary key); insert into p values ('ż')", database)
+    run_sql(
+        server,
+        "create table p (`i``d` char(5) charset latin2 primary key, v varchar(9) default 'a\\\\b' comment 'c\\\\'); "
+        "insert into p (`i``d`) values ('ż')",
+        database,
+    )
     keys = "foreign key (p) references p (`i``d`) on delete cascade"
     run_sql(server, f"create table c (p char(5) charset latin2, {keys})", database)
     run_sql(server, f"set global {setting}")
@@ -132,6 +138,8 @@ def test_settings_of_the_server_change_neither_values_nor_which_foreign_keys_are
         cursor.execute("update p set `i``d` = 'ó'")
     changed = read(task, 2)[0]
     assert (record.value["after"]["i`d"], changed.value["before"]["i`d"]) == ("ż", "ż")
+    [after] = [each.schema for each in record.value_schema.struct_fields if each.name == "after"]
+    assert [each.schema.default for each in after.struct_fields] == [None, "a\\b"]
     [said] = task.source_state().warnings
     assert said.startswith(f"table {database}.c: what foreign keys change in it ({database}.p: ON DELETE CASCADE)")
     task.stop()
