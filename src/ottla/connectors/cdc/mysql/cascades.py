@@ -21,13 +21,13 @@ from ottla.connectors.cdc.replication import ServerAwayError
 __all__ = ["Cascades", "cascading_keys"]
 
 log = logging.getLogger(__name__)
-_NAME: Final = r"(?:`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\")"
-"""A name in a definition: with ANSI_QUOTES the server writes other quotes."""
 _KEY: Final = re.compile(
-    rf"^\s*CONSTRAINT {_NAME} FOREIGN KEY \([^\n]*?\) REFERENCES (?:({_NAME})\.)?({_NAME}) \([^\n]*?\)"
-    r"((?: ON (?:DELETE|UPDATE) (?:CASCADE|SET NULL|SET DEFAULT|RESTRICT|NO ACTION))*)",
+    r"""^\s*CONSTRAINT (?:`(?:[^`]|``)+`|"(?:[^"]|"")+") FOREIGN KEY \([^\n]*?\) REFERENCES """
+    r"""(?:(`(?:[^`]|``)+`|"(?:[^"]|"")+")\.)?(`(?:[^`]|``)+`|"(?:[^"]|"")+") \([^\n]*?\)"""
+    r"""((?: ON (?:DELETE|UPDATE) (?:CASCADE|SET NULL|SET DEFAULT|RESTRICT|NO ACTION))*)""",
     re.M,
 )
+"""A foreign key in a definition: with ANSI_QUOTES the server writes names in double quotes."""
 _ACTION: Final = re.compile(r"ON (?:DELETE|UPDATE) (?:CASCADE|SET NULL|SET DEFAULT)")
 _OF_KEYS: Final = frozenset(("FOREIGN", "REFERENCES", "DROP", "RENAME"))
 """Words of statements that may have changed a foreign key."""
