@@ -5,12 +5,17 @@ from __future__ import annotations
 import email.message
 import re
 import urllib.error
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from ottla.base import why_unreached
 from ottla.cli.main import NOUNS
+from ottla.client import BlockingClient
+from ottla.registry import service
+from ottla.spark.streams import backlog
 from tests.cli.conftest import Run
 
 BROKER = "`ottla server start` starts one"
@@ -23,7 +28,7 @@ BY_BROKER = [
     *("reassign-partitions list", "leader-election --election-type preferred --all-topic-partitions"),
     *("cluster cluster-id", "cluster list-endpoints", "broker-api-versions", "metadata-quorum describe --status"),
     *("features describe", "producer-perf-test --topic t --num-records 1 --record-size 1 --throughput -1"),
-    *("consumer-perf-test --topic t --num-records 1", "verifiable-producer --topic t --max-messages 1"),
+    *("consumer-perf-test --topic t --num-records 1 --timeout 200", "verifiable-producer --topic t --max-messages 1"),
     "e2e-latency --topic t --num-records 1 --producer-acks 1 --record-size 1",
     *("verifiable-consumer --topic t --group-id g --max-messages 1", "registry start"),
     *("streams query {app} counts --key k", "streams-application-reset --application-id x --input-topics t"),
@@ -52,7 +57,7 @@ def places(tmp_path: Path) -> dict[str, str]:
     """Files that commands are told of, and an address where nothing listens."""
     files = {
         "offsets": '{"version": 1, "partitions": [{"topic": "t", "partition": 0, "offset": 1}]}',
-        "client": "default.api.timeout.ms=200\n",
+        "client": "default.api.timeout.ms=200\nmax.block.ms=200\n",
         "script": "SHOW TOPICS;\n",
         "app": "from ottla.streams import StreamsBuilder\n"
         "builder = StreamsBuilder(default_key_serde='string', default_value_serde='string')\n"
@@ -70,6 +75,9 @@ def test_a_command_of_a_closed_port_says_the_address_and_what_starts_a_broker(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))  # a context that waits 0.2 s, and not 5
     run(f"context create closed --bootstrap-server 127.0.0.1:1 --command-config {places['client']}")
     monkeypatch.setenv("OTTLA_CONTEXT", "closed")
+    quick = replace(service.CLIENT_LIMITS, unreachable_s=0.2)  # of clients that no file of the test's reaches
+    monkeypatch.setattr(service, "CLIENT_LIMITS", quick)
+    monkeypatch.setattr(backlog, "BlockingClient", partial(BlockingClient, limits=quick))
     found = run(words.format(**places), "1\n")
     said = found.out + found.err
     assert found.code != 0, said

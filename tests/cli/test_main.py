@@ -237,3 +237,10 @@ def test_a_package_that_is_not_installed_is_named_with_the_extra_that_brings_it(
     assert found.err == (
         f"ottla home: it needs the Python package prompt_toolkit, which is not installed: {bring_extra('sql')}\n"
     )
+
+
+@pytest.mark.parametrize(("words", "closed", "code"), [("consume", "2>&-", 1), ("--version", ">&-", 0)])
+def test_a_closed_standard_output_or_error_has_its_words_nowhere_else(words: str, closed: str, code: int) -> None:
+    shell = f'exec "$0" -m ottla.cli.main {words} {closed}'
+    found = subprocess.run(["sh", "-c", shell, sys.executable], capture_output=True, text=True)
+    assert (found.stdout, found.stderr, found.returncode) == ("", "", code)

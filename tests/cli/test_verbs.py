@@ -62,6 +62,7 @@ def test_a_verb_is_its_flag_wherever_it_stands_and_help_shows_it(noun: str) -> N
     [
         ("describe t", "--describe --topic t"),
         ("-o json describe t", "-o json --describe --topic t"),
+        ("-ojson describe t", "-ojson --describe --topic t"),
         ("describe broker 1", "--describe --broker 1"),
         ("describe brokers 1 -o json", "--describe --broker 1 -o json"),
         ("describe topic", "--describe --topic topic"),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.cli.commands import word_count
 from tests.cli.conftest import Run
 from tests.server import running_server
 
@@ -28,6 +29,19 @@ def test_a_missing_topic_is_named_with_the_command_that_makes_it(run: Run, at: s
     found = run(f"run-class {DEMO} {at}")
     assert (found.code, found.out) == (1, "")
     assert "topic streams-plaintext-input is not there; make it first: kafka-topics.sh --create" in found.err
+
+
+def test_a_client_file_says_how_topics_are_looked_for_and_words_counted(
+    run: Run, at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "client").write_text("security.protocol=SSL\nssl.endpoint.identification.algorithm=\n")
+    found = run(f"word-count {at} --command-config {tmp_path / 'client'}")
+    assert found.code == 1 and "make it first" not in found.err, "the broker speaks no TLS, and is not asked without"
+    settings: dict[str, str] = {}
+    monkeypatch.setattr(word_count, "check_topics", lambda *_: None)
+    monkeypatch.setattr(word_count, "count", lambda _, given: settings.update(given) or 0)
+    assert run(f"word-count {at} --command-config {tmp_path / 'client'}").code == 0
+    assert settings["security.protocol"] == "SSL"
 
 
 @pytest.mark.spark

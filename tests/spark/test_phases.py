@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -10,6 +12,24 @@ import pytest
 from ottla.spark import phases_told_by
 from ottla.spark.phases import phase
 from tests.waiting import until
+
+SLOW = """
+import threading, time
+from ottla.spark.phases import phase
+
+real, said = time.monotonic, threading.Event()
+
+def now():
+    if threading.current_thread() is not threading.main_thread():
+        said.set()
+    return real()
+
+time.monotonic = now
+with phase("starting", quiet_s=0, again_s=60):
+    assert said.wait(30)
+print("result")
+"""
+"""A phase that says something, and then a result."""
 
 
 def test_a_phase_says_what_it_does_and_for_how_long_again_and_again() -> None:
@@ -58,3 +78,8 @@ def test_a_process_with_a_log_has_it_there_and_one_without_on_standard_error(
     with phase("loading Spark's SQL (3 of 3)", quiet_s=0, again_s=60):
         until(is_said)
     assert out == "" and (err == "") == has_log
+
+
+def test_a_process_without_standard_error_says_nothing_on_standard_output() -> None:
+    command = ["sh", "-c", 'exec "$0" -c "$1" 2>&-', sys.executable, SLOW]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "result\n"

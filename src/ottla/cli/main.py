@@ -132,6 +132,7 @@ USAGE = "usage: ottla NOUN [options]     (ottla NOUN --help says more)"
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns its exit code, 0 where the reader of its output has gone (`| head`)."""
+    _open_closed()
     try:
         try:
             return chosen(sys.argv[1:] if argv is None else argv)
@@ -146,6 +147,13 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _open_closed() -> None:
+    """Open what this process was begun without (`2>&-`): errors would go to standard output, or to the next file."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 for as long as the process runs
 
 
 def chosen(args: list[str]) -> int:

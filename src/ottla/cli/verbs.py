@@ -34,7 +34,8 @@ def verb_place(argv: Sequence[str], takes_value: Callable[[str], bool]) -> int |
         word = argv[at]
         if not word.startswith("-"):
             return at
-        at += 2 if "=" not in word and takes_value(word) else 1
+        has_its_value = "=" in word or (len(word) > 2 and not word.startswith("--"))  # as -ojson
+        at += 2 if not has_its_value and takes_value(word) else 1
     return None
 
 

@@ -29,7 +29,7 @@ Say = Callable[[str], object]
 def _say_by_default(words: str) -> None:
     if logging.getLogger().hasHandlers():
         log.info("%s", words)
-    else:
+    elif sys.stderr is not None:  # where it is closed, `print` would take standard output in its place
         print(f"ottla: {words}", file=sys.stderr, flush=True)
 
 

@@ -81,7 +81,7 @@ def _refused(status: int, text: bytes) -> ServiceError:
     try:
         found = json.loads(text)
         return ServiceError(status, str(found["message"]), found.get("error_code"))
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ServiceError(status, text.decode(errors="replace"))
 
 

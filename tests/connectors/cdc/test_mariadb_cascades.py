@@ -104,3 +104,42 @@ def test_the_keys_of_a_definition_are_read_whatever_stands_in_its_comments() -> 
         TableId("o`x", "p"): "ON DELETE SET NULL",
         TableId("d", "t"): "ON UPDATE CASCADE",
     }
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        *("sql_mode = ANSI_QUOTES", "sql_mode = ORACLE", "sql_mode = 'MYSQL40,NO_FIELD_OPTIONS'"),
+        "sql_mode = NO_BACKSLASH_ESCAPES",
+        *("sql_mode = PAD_CHAR_TO_FULL_LENGTH", "sql_quote_show_create = off"),
+    ],
+)
+def test_settings_of_the_server_change_neither_values_nor_which_foreign_keys_are_known(
+    server: MariaDbServer, tmp_path: Path, setting: str
+) -> None:
+    database = server.new_database()
+    run_sql(server, f"create database {database}")
+    run_sql(
+        server,
+        "create table p (`i``d` char(5) charset latin2 primary key, v varchar(9) default 'a\\\\b' comment 'c\\\\'); "
+        "insert into p (`i``d`) values ('ż')",
+        database,
+    )
+    keys = "foreign key (p) references p (`i``d`) on delete cascade"
+    run_sql(server, f"create table c (p char(5) charset latin2, {keys})", database)
+    run_sql(server, f"set global {setting}")
+    try:
+        task = begun(server, tmp_path / "h", None, **settings_of(database))
+        [record] = read(task, 1)
+    finally:
+        run_sql(server, "set global sql_mode = default")
+        run_sql(server, "set global sql_quote_show_create = on")
+    with connected(server, database) as connection, connection.cursor() as cursor:
+        cursor.execute("update p set `i``d` = 'ó'")
+    changed = read(task, 2)[0]
+    assert (record.value["after"]["i`d"], changed.value["before"]["i`d"]) == ("ż", "ż")
+    [after] = [each.schema for each in record.value_schema.struct_fields if each.name == "after"]
+    assert [each.schema.default for each in after.struct_fields] == [None, "a\\b"]
+    [said] = task.source_state().warnings
+    assert said.startswith(f"table {database}.c: what foreign keys change in it ({database}.p: ON DELETE CASCADE)")
+    task.stop()

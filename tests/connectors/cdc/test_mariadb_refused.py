@@ -139,6 +139,7 @@ def test_a_worker_that_is_stopped_while_it_locks_all_writers_does_not_keep_them_
         ("alter table a add rename_ int, comment ', rename to q'", []),
         ("alter table a add (rename_ int, b int), modify `rename` int", []),
         ("rename user a to b", []),
+        ("set statement a = (1 for alter table t rename u", []),
         ("alter view a as select 1", []),
     ],
 )

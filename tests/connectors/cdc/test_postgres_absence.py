@@ -10,11 +10,13 @@ import pytest
 from ottla.connect import ConnectError
 from ottla.connectors.cdc import capture_task
 from ottla.connectors.cdc.replication import ServerAwayError, ServerLacksError, ServerSaysError, asking_error
+from ottla.connectors.cdc.server import opened_catalog, plain_settings
+from ottla.connectors.cdc.settings import POSTGRES_DEF
 from tests.connectors.cdc.replay import begun, connected, read_until_quiet, run_sql
 from tests.connectors.cdc.test_signals import SIGNALS, begun_with_signals, signal
 from tests.connectors.contexts import Store, polled
 from tests.waiting import until
-from tools.postgres import PostgresServer, missing, private_cluster
+from tools.postgres import PASSWORD, USER, PostgresServer, missing, private_cluster
 
 pytestmark = pytest.mark.timeout(180)
 TABLES = 900
@@ -99,11 +101,14 @@ def test_a_chunk_that_is_short_of_something_each_time_is_given_up_and_the_stream
         )
         connection.execute("create trigger t before insert on signals for each row execute function full_disk()")
     store = Store()
-    task = begun_with_signals(server, database, store, **{"snapshot.mode": "no_data", "slot.retry.delay.ms": "100"})
+    settings = {"snapshot.mode": "no_data", "slot.retry.delay.ms": "100", "skipped.operations": "c"}  # nothing is told
+    task = begun_with_signals(server, database, store, **settings)
     read_until_quiet(task, store, 0.2)
-    signal(server, database, "execute-snapshot", data_collections=["public.later"])
-    until(lambda: (polled(task) and None) or "The incremental snapshot is ended" in caplog.text, every=0)
-    run_sql(server, database, "insert into later values (2)")
+    for count in (1, 2):  # the tries of one are not those of the next, nor the stream's own
+        signal(server, database, "execute-snapshot", data_collections=["public.later"])
+        ended = "The incremental snapshot is ended"
+        until(lambda: (polled(task) and None) or caplog.text.count(ended) == count, every=0)  # noqa: B023
+    run_sql(server, database, "update later set id = 2")
     until(lambda: any("later" in each.topic for each in polled(task)), "the stream", every=0)
     task.stop()
 
@@ -226,3 +231,30 @@ def test_settings_of_debeziums_that_do_nothing_here_are_named(
     task = begun(server, database, None, **{"topic.prefix": f"no_{database}", **dict.fromkeys(given, "x")})
     task.stop()
     assert f"These settings have no effect here: {', '.join(given)}" in caplog.text
+
+
+def test_a_publication_for_all_tables_is_taken_as_it_is(server: PostgresServer, database: str) -> None:
+    run_sql(server, database, "create table t (id int primary key); insert into t values (1); create table u ()")
+    run_sql(server, database, f"create publication all_{database} for all tables")
+    settings = {"topic.prefix": f"all_{database}", "publication.name": f"all_{database}"}
+    settings |= {"publication.autocreate.mode": "filtered", "table.include.list": r"public\.t"}
+    task = begun(server, database, None, **settings)
+    assert len(read_until_quiet(task, None, 0.2)) == 1
+    task.stop()
+
+
+@pytest.mark.parametrize("is_within", [True, False])
+def test_a_server_that_goes_away_while_a_name_is_converted_is_away(server: PostgresServer, is_within: bool) -> None:
+    name = f"latin_{is_within}".lower()
+    run_sql(server, "postgres", f"create database {name} encoding 'LATIN1' locale 'C' template template0")
+    props = {"database.hostname": "127.0.0.1", "database.port": str(server.port), "database.user": USER}
+    props |= {"database.password": PASSWORD, "database.dbname": name, "topic.prefix": "p"}
+    catalog = opened_catalog(plain_settings(POSTGRES_DEF.parse(props)))
+    if is_within:
+        catalog.run("begin")
+    assert catalog.converted(b"caf\xe9") == "café".encode()
+    run_sql(server, name, f"select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}' "
+            "and pid <> pg_backend_pid()")  # fmt: skip
+    with pytest.raises(ServerAwayError):
+        catalog.converted(b"caf\xe8")
+    catalog.close()

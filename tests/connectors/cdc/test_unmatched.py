@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.connectors.cdc.catalog import TableId
 from ottla.connectors.cdc.unmatched import TOLD_MAX, Unmatched
 from tests.connectors.cdc.replay import begun, read_until_quiet, run_sql
 from tests.connectors.contexts import Store
@@ -12,7 +13,7 @@ from tools.postgres import PostgresServer
 
 def told(settings: dict[str, str], *names: str, schemas: str = "schema") -> list[str]:
     unmatched = Unmatched(settings, schemas)
-    unmatched.look(names)
+    unmatched.look(TableId(*each.split(".", 1)) for each in names)
     return unmatched.told()
 
 
@@ -44,12 +45,19 @@ def test_thousands_of_entries_are_counted() -> None:
 
 
 def test_a_table_that_is_made_later_is_told_of_no_more() -> None:
-    unmatched = Unmatched({"table.include.list": "public.late", "topic.prefix": "p"})
-    unmatched.look(["public.orders"])
-    unmatched.records(["p.public.orders", None, "public.late"])
+    unmatched, orders = Unmatched({"table.include.list": "public.late"}), TableId("public", "orders")
+    unmatched.look([orders])
+    unmatched.told_of([orders])
     assert len(unmatched.told()) == 1
-    unmatched.records(["p.public.late"])
+    unmatched.told_of([orders, TableId("public", "late")])
     assert unmatched.told() == []
+
+
+def test_a_schema_whose_name_has_a_point_is_matched_by_its_whole_name() -> None:
+    unmatched = Unmatched({"schema.include.list": r"a\.b,a"})
+    unmatched.look([TableId("a.b", "c")])
+    [said] = unmatched.told()
+    assert "matches 'a'" in said
 
 
 @pytest.mark.timeout(180)
@@ -64,3 +72,20 @@ def test_a_capture_of_a_table_that_is_not_there_says_so_in_log_and_status(
     task.stop()
     assert ["'public.nope'" in warnings[0], "is public.there meant?" in warnings[1], len(warnings)] == [True, True, 2]
     assert all(each in caplog.text for each in warnings)
+
+
+@pytest.mark.timeout(180)
+def test_a_table_whose_topic_has_another_name_than_it_is_told_of_no_more_when_it_is_made(
+    server: PostgresServer, database: str
+) -> None:
+    run_sql(server, database, "create table there (id int primary key); insert into there values (1)")
+    listed = {"topic.prefix": f"un_{database}", "table.include.list": "public.there,public.odd name"}
+    others = {"topic.delimiter": "_", "publication.autocreate.mode": "all_tables"}
+    task = begun(server, database, store := Store(), **listed, **others)
+    read_until_quiet(task, store, 0.2)
+    assert len(task.source_state().warnings) == 1
+    run_sql(server, database, 'create table "odd name" (id int primary key); insert into "odd name" values (1)')
+    [record] = read_until_quiet(task, store, 0.2)
+    assert record.topic == f"un_{database}_public_odd_name"
+    assert task.source_state().warnings == []
+    task.stop()

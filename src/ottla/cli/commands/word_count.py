@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base import ErrorCode, KafkaError
 from ottla.cli.client_properties import declare_client_properties, given_properties
-from ottla.cli.options import Options, open_client
+from ottla.cli.options import SECURITY, Options, open_client
 from ottla.cli.streams_process import (
     Interrupted,
     StopSignals,
@@ -40,8 +40,8 @@ def main(argv: list[str]) -> int:
     args.command_config = args.command_config or args.properties
     properties = given_properties(args)
     bootstrap = properties["bootstrap.servers"]
-    check_topics(bootstrap, [args.input_topic, args.output_topic])
-    settings = {name: properties[name] for name in SETTINGS if name in properties}
+    check_topics(properties, [args.input_topic, args.output_topic])
+    settings = {name: value for name, value in properties.items() if name in SETTINGS or name.startswith(SECURITY)}
     settings = {"application.id": APPLICATION_ID, "bootstrap.servers": bootstrap, **settings}
     if args.checkpoint:
         settings["state.dir"] = args.checkpoint
@@ -71,9 +71,10 @@ def options() -> Options:
     return parser
 
 
-def check_topics(bootstrap: str, topics: list[str]) -> None:
+def check_topics(properties: dict[str, str], topics: list[str]) -> None:
     """Raise KafkaError for a topic that is not there, as Kafka Streams does, with the command that makes it."""
-    with open_client(bootstrap) as client:
+    bootstrap = properties["bootstrap.servers"]
+    with open_client(bootstrap, properties) as client:
         cluster = client.metadata(topics)
     for topic in topics:
         if not cluster.partitions_of(topic):

@@ -113,7 +113,7 @@ class CaptureTask(SourceTask, ABC, Generic[Stream]):
                 return None
             found = self._poll()
             if found:
-                self._unmatched.records(each.topic for each in found)
+                self._unmatched.told_of(self._events.tables)
             found = [*(found or ()), *told] if (told := self._notifications.taken()) else found
             if found and self._reading is None and self.context.transaction is not None:
                 self.context.transaction.commit()  # a snapshot is in one transaction, whole or not at all

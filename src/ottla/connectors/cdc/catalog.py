@@ -32,6 +32,7 @@ STATEMENT_MAX: Final = 500
 """So much of a statement stands in an error: one that locks thousands of tables would fill the status topic."""
 _AS_SENT: Final = ("SQL_ASCII", "UTF8")
 """Encodings of databases whose texts the server never converts; with SQL_ASCII they may be of any."""
+_POINT: Final = "ottla_text"
 _CONVERT: Final = "select pg_catalog.convert(%s::bytea, %s::name, 'UTF8')"
 LAST_WORDS_MAX: Final = 8
 """How often is read what a server has said unasked, before it is asked all the same."""
@@ -170,11 +171,19 @@ class Catalog:
             except UnicodeDecodeError as error:
                 raise DataError(f"A text of a database in {self._encoding} is not UTF-8: {error}") from None
             return raw
+        from psycopg.pq import TransactionStatus
+
+        is_within = self._connection.info.transaction_status == TransactionStatus.INTRANS
         try:
-            with self._connection.transaction():  # what is refused must not end the transaction of a snapshot
-                [[found]] = self.rows(_CONVERT, raw, self._encoding)
+            if is_within:  # what is refused must not end the transaction of a snapshot
+                self.run(f"savepoint {_POINT}")
+            [[found]] = self.rows(_CONVERT, raw, self._encoding)
         except ServerSaysError as error:
+            if is_within:
+                self.run(f"rollback to savepoint {_POINT}")
             raise DataError(f"A text cannot be converted to UTF-8: {error}") from error
+        if is_within:
+            self.run(f"release savepoint {_POINT}")
         return bytes(found)
 
     def _id(self, schema: bytes, table: bytes) -> TableId:

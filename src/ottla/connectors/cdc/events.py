@@ -6,7 +6,7 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -240,6 +240,11 @@ class Events:
         if known is None or known[0] != table:
             known = self._tables[table.id] = table, TableEvents(self, table)
         return known[1]
+
+    @property
+    def tables(self) -> Collection[TableId]:
+        """Return the tables whose records were asked for; none is ever taken out."""
+        return self._tables.keys()
 
     def source(self, moment: Any, table: TableId | None) -> Struct:
         """Return the `source` of a record."""

@@ -24,13 +24,13 @@ class Refused:
     """All of them with why, which is a part of offsets, so that a restart knows of it."""
 
     def __init__(self) -> None:
-        self._all: dict[str, str] = {}
+        self._all: dict[TableId, str] = {}
         self._reason_length = REASON_LENGTH_MAX
         self._kept: dict[str, Any] | None = {}
         """None where it has to be made anew."""
 
     def __contains__(self, table: TableId) -> bool:
-        return bool(self._all) and str(table) in self._all
+        return bool(self._all) and table in self._all
 
     def restore(self, offset: Mapping[str, Any]) -> None:
         """Take those of an offset, and say which they are."""
@@ -38,7 +38,8 @@ class Refused:
         if listed == self.kept().get(REFUSED):
             return
         try:
-            self._all = {str(table): str(why) for table, why in json.loads(listed or "{}").items()}
+            told = json.loads(listed or "{}").items()
+            self._all = {table: str(why) for text, why in told for table in _tables_of(text)}
         except (ValueError, AttributeError, TypeError, RecursionError):
             log.warning("What the offset says of refused tables cannot be understood, and is forgotten: %s", listed)
             self._all = {}
@@ -50,11 +51,11 @@ class Refused:
         """Tell nothing of a table from now on."""
         if table in self:
             return
-        self._all[str(table)] = why[: self._reason_length]
+        self._all[table] = why[: self._reason_length]
         self._note()
-        self._say(str(table), why)
+        self._say(table, why)
 
-    def _say(self, table: str, why: str) -> None:
+    def _say(self, table: TableId, why: str) -> None:
         log.error(
             "Table %s is refused, and none of its changes is told from there on, while other tables go on: %s. %s",
             *(table, why, WHAT_TO_DO),
@@ -62,19 +63,19 @@ class Refused:
 
     def dropped(self, table: TableId) -> None:
         """Forget one that is gone: what is made under its name is another."""
-        if self._all.pop(str(table), None) is not None:
+        if self._all.pop(table, None) is not None:
             self._note()
 
     def dropped_schema(self, schema: str) -> None:
         """Forget all of a schema, or a database, that is gone."""
-        for each in [each for each in self._all if each.startswith(f"{schema}.")]:
+        for each in [each for each in self._all if each.schema == schema]:
             del self._all[each]
             self._note()
 
     def renamed(self, table: TableId, new: TableId) -> None:
         """Follow one to its other name."""
-        if (why := self._all.pop(str(table), None)) is not None:
-            self._all[str(new)] = why
+        if (why := self._all.pop(table, None)) is not None:
+            self._all[new] = why
             self._note()
 
     def told(self) -> list[str]:
@@ -87,13 +88,35 @@ class Refused:
     def kept(self) -> dict[str, Any]:
         """Return them as a part of a source offset; nothing where there are none."""
         if self._kept is None:
-            listed = json.dumps(self._all)
+            listed = self._listed()
             while len(listed) > LISTED_LENGTH_MAX and self._reason_length:
                 self._reason_length //= 2
                 self._all = {table: why[: self._reason_length] for table, why in self._all.items()}
-                listed = json.dumps(self._all)
+                listed = self._listed()
             self._kept = {REFUSED: listed} if self._all else {}
         return self._kept
 
+    def _listed(self) -> str:
+        return json.dumps({_text_of(table): why for table, why in self._all.items()})
+
     def _note(self) -> None:
         self._kept = None
+
+
+def _text_of(table: TableId) -> str:
+    """Return a table as offsets have it: `schema.table`, and a list where a point in a name would make it another's."""
+    is_plain = "." not in table.schema + table.table and not table.schema.startswith("[")
+    return str(table) if is_plain else json.dumps([table.schema, table.table])
+
+
+def _tables_of(text: str) -> list[TableId]:
+    """Return the table of a text of an offset; all that it may be where an earlier version wrote a name with points."""
+    if text.startswith("["):
+        try:
+            [schema, table] = json.loads(text)
+        except (ValueError, TypeError):
+            pass  # a schema may be called so
+        else:
+            return [TableId(str(schema), str(table))]
+    points = [at for at, sign in enumerate(text) if sign == "."]
+    return [TableId(text[:at], text[at + 1 :]) for at in points]

@@ -35,6 +35,8 @@ _ANEW = (
 )
 DENIED = "42501"
 """The SQLSTATE of what the user may not do."""
+FOR_ALL_TABLES = "55000"
+"""The SQLSTATE of a publication that is for all tables, and takes no list of them."""
 MONEY_DIGITS = 2
 """Behind the point in the pinned lc_monetary, C."""
 _MONEY_LOCALE = """
@@ -176,7 +178,7 @@ def _run_as_owner(catalog: Catalog, statement: str, *, is_needed: bool = True) -
     try:
         catalog.run(statement)
     except ServerSaysError as error:
-        if error.code != DENIED:
+        if error.code != DENIED and (is_needed or error.code != FOR_ALL_TABLES):
             raise
         if is_needed:
             raise ConnectError(

@@ -101,8 +101,10 @@ class Signalling:
             self._lacks = 0
         except ServerLacksError as error:  # the stream goes on, which must not be tried again for ever
             self._lacks += 1
-            if self._lacks <= LACKS_MAX:
-                raise
+            if (
+                self._lacks <= LACKS_MAX
+            ):  # counted here, and not where the stream's own tries are, whose end is the task's
+                raise ServerAwayError(str(error), error.code) from error
             self._give_up(error)
         except ServerAwayError:
             raise

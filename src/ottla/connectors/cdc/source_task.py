@@ -130,7 +130,7 @@ class PostgresSourceTask(CaptureTask[ReplicationStream]):
             begin = prepared_slot(catalog, settings, position, self._stopping)
         tell_divided(catalog, self._selection)
         self._unmatched = Unmatched(settings)
-        self._unmatched.look(map(str, catalog.names()))
+        self._unmatched.look(catalog.names())
         self._position = self._standing_at(position or Position(begin), begin)
         self._refused.restore(self._position.more)
         for each in filter(self._selection.has_table, catalog.unnamed()):

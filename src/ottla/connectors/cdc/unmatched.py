@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from ottla.connectors.cdc.catalog import TableId
 from ottla.connectors.cdc.settings import parts
 from ottla.java import JavaPattern, compile_java
 
@@ -23,17 +24,18 @@ class Unmatched:
     def __init__(self, settings: Mapping[str, Any], schemas: str = "schema") -> None:
         """Take the settings; `schemas` is what they call that in which tables are."""
         self._schemas = schemas
-        self._prefix = f"{settings.get('topic.prefix')}{settings.get('topic.delimiter') or '.'}"
         self._left: dict[tuple[str, str], JavaPattern] = {
             (key, entry): compile_java(f"(?i){entry}")
             for key in ("table.include.list", f"{schemas}.include.list")
             for entry in parts(settings.get(key))
         }
-        self._near: dict[tuple[str, str], str] = {}
+        self._near: dict[tuple[str, str], TableId] = {}
         """A table that an entry would match by its name without the schema."""
+        self._count = 0
+        """Of the tables whose records were made."""
 
-    def look(self, names: Iterable[str]) -> None:
-        """Take tables, as `schema.table`, that the server has, and log what none of them matches."""
+    def look(self, names: Iterable[TableId]) -> None:
+        """Take tables that the server has, and log what none of them matches."""
         for name in names:
             if not self._left:
                 return
@@ -41,22 +43,20 @@ class Unmatched:
         for told in self.told():
             log.warning("%s", told)
 
-    def records(self, topics: Iterable[str | None]) -> None:
-        """Take the topics of records: a table that was made since has changed, and its entry matches now."""
-        if self._left:
-            for topic in {each for each in topics if each is not None and each.startswith(self._prefix)}:
-                self.seen(topic.removeprefix(self._prefix))
+    def told_of(self, names: Collection[TableId]) -> None:
+        """Take all tables whose records were made so far: one that was made since has changed, and its entry matches now."""
+        if self._left and len(names) != self._count:
+            self._count = len(names)
+            for name in names:
+                self.seen(name)
 
-    def seen(self, name: str) -> None:
-        """Take one more table, `schema.table`."""
-        if not self._left:
-            return
-        schema, _, table = name.partition(".")
+    def seen(self, name: TableId) -> None:
+        """Take one more table."""
         for place, pattern in list(self._left.items()):
-            key, _ = place
-            if pattern.fullmatch(name if key.startswith("table.") else schema):
+            is_table = place[0].startswith("table.")
+            if pattern.fullmatch(str(name) if is_table else name.schema):
                 del self._left[place]
-            elif key.startswith("table.") and pattern.fullmatch(table):
+            elif is_table and pattern.fullmatch(name.table):
                 self._near.setdefault(place, name)
 
     def told(self) -> list[str]:

@@ -33,7 +33,6 @@ from ottla.wire.messages.topic_record import TopicRecord
 
 __all__ = ["TopicRef", "create_partitions", "create_topics", "delete_topics"]
 
-
 TopicRef = tuple[str | None, Uuid]
 """How a request names a topic: by name, or by id with no name."""
 Charge = Callable[[int], None]

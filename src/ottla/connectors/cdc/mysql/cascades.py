@@ -22,10 +22,12 @@ __all__ = ["Cascades", "cascading_keys"]
 
 log = logging.getLogger(__name__)
 _KEY: Final = re.compile(
-    r"^\s*CONSTRAINT `(?:[^`]|``)+` FOREIGN KEY \([^\n]*?\) REFERENCES (?:`((?:[^`]|``)+)`\.)?`((?:[^`]|``)+)` \([^\n]*?\)"
-    r"((?: ON (?:DELETE|UPDATE) (?:CASCADE|SET NULL|SET DEFAULT|RESTRICT|NO ACTION))*)",
+    r"""^\s*CONSTRAINT (?:`(?:[^`]|``)+`|"(?:[^"]|"")+") FOREIGN KEY \([^\n]*?\) REFERENCES """
+    r"""(?:(`(?:[^`]|``)+`|"(?:[^"]|"")+")\.)?(`(?:[^`]|``)+`|"(?:[^"]|"")+") \([^\n]*?\)"""
+    r"""((?: ON (?:DELETE|UPDATE) (?:CASCADE|SET NULL|SET DEFAULT|RESTRICT|NO ACTION))*)""",
     re.M,
 )
+"""A foreign key in a definition: with ANSI_QUOTES the server writes names in double quotes."""
 _ACTION: Final = re.compile(r"ON (?:DELETE|UPDATE) (?:CASCADE|SET NULL|SET DEFAULT)")
 _OF_KEYS: Final = frozenset(("FOREIGN", "REFERENCES", "DROP", "RENAME"))
 """Words of statements that may have changed a foreign key."""
@@ -38,7 +40,7 @@ def cascading_keys(definition: str, database: str) -> dict[TableId, str]:
     found: dict[TableId, str] = {}
     for schema, table, clauses in _KEY.findall(definition):
         if actions := _ACTION.findall(clauses):
-            parent = TableId((schema or database).replace("``", "`"), table.replace("``", "`"))
+            parent = TableId(_unquoted(schema) if schema else database, _unquoted(table))
             found[parent] = " ".join((*filter(None, (found.get(parent),)), *actions))
     return found
 
@@ -79,6 +81,10 @@ class Cascades:
             self._children.pop(table, None)
             self._children |= {table: why} if why else {}
             self._unseen.discard(table)
+
+    def pass_over(self) -> None:
+        """Do not look at tables that may have other foreign keys."""
+        self._unseen.clear()
 
     def told(self) -> list[str]:
         """Return each table whose rows foreign keys change without anybody being told."""
@@ -135,6 +141,10 @@ class Cascades:
                 server.close()
             self._parents[table] = frozenset(cascading_keys(definition or "", table.schema))
         return self._parents[table]
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace(name[0] * 2, name[0])
 
 
 def _told(table: TableId, why: str) -> str:

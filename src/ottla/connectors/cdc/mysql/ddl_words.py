@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -120,10 +121,11 @@ class Words:
 
 
 def skip_settings(words: Words) -> None:
-    """Pass over the settings that a statement has for itself (`SET STATEMENT … FOR`)."""
+    """Pass over the settings that a statement has for itself (`SET STATEMENT … FOR`); to the end where none is."""
     while not words.is_over and not words.takes("FOR"):
         if words.sees("("):
-            words.skip_brackets()
+            with suppress(DdlError):  # one that is not closed goes to the end
+                words.skip_brackets()
         else:
             words.next()
 

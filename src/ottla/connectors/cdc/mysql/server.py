@@ -34,20 +34,28 @@ log = logging.getLogger(__name__)
 SYSTEM: Final = ("information_schema", "mysql", "performance_schema", "sys")
 LOST: Final = (2003, 2006, 2013, 2014, 1053, 1158, 1159, 1160, 1161, 1927)
 """The driver's and servers' numbers for a connection that is gone."""
-PASSING: Final = (1213, 1317, 1969, 3024)
-"""The servers' numbers for what passes by itself: a deadlock, a statement that somebody has cancelled or that took long."""
 LACKING: Final = (1021, 1037, 1038, 1041, 1114, 1135, 1206)
 """The servers' numbers for disk, memory, locks or threads that they have not."""
-FULL: Final = (1040, 1203)
-"""The servers' numbers for too many connections, which pass."""
+FULL: Final = (1040, 1203, 1226)
+"""The servers' numbers for too many connections, of all or of a user, which pass."""
 LOCK_TIMEOUT: Final = 1205
-"""The server's number for a lock that was not had in time."""
+"""The server's number for a lock, of rows or of a table, that was not had in time."""
+PASSING: Final = (LOCK_TIMEOUT, 1213, 1226, 1317, 1969, 3024)
+"""The servers' numbers for what passes by itself: a lock that others have, a deadlock, a user's queries of an hour, a
+statement that somebody has cancelled or that took long."""
 CLIENTS_OWN: Final = 2000
 """Numbers from here on are the driver's: of what the server has not said."""
 FIRST_BYTE: Final = 4
 """Where the first event of a file begins."""
 SLOW_SECONDS: Final = 3600
 """For so long a server waits for us to take what it sends."""
+CHANGING: Final = frozenset(
+    (
+        *("PAD_CHAR_TO_FULL_LENGTH", "NO_FIELD_OPTIONS", "NO_KEY_OPTIONS", "NO_TABLE_OPTIONS"),
+        *("MYSQL323", "MYSQL40", "ORACLE", "DB2", "MAXDB", "MSSQL", "POSTGRESQL"),
+    )
+)
+"""Of sql_mode: what changes values, or leaves something out of definitions, and modes of which that is a part."""
 NOT_GRANTED: Final = (1044, 1045, 1142, 1227)
 MODES: Final[Mapping[str, tuple[bool, bool]]] = {
     "disable": (False, False),
@@ -325,6 +333,7 @@ def opened_server(settings: Mapping[str, Any], *, wants_mariadb: bool) -> Server
     try:
         server.run("set time_zone = '+00:00'")
         server.run(f"set session {'max_statement_time' if server.is_mariadb else 'max_execution_time'} = 0")
+        _pin(server)
         for statement in (settings["database.initial.statements"] or "").split(";"):
             if statement.strip():
                 server.run(statement)
@@ -333,6 +342,13 @@ def opened_server(settings: Mapping[str, Any], *, wants_mariadb: bool) -> Server
         server.close()
         raise
     return server
+
+
+def _pin(server: Server) -> None:
+    """Have values and definitions sent as they are, whatever the server's own settings are for that."""
+    [[modes]] = server.rows("select @@sql_mode")
+    kept = ",".join(each for each in str(modes).split(",") if each not in CHANGING)
+    server.run(f"set session sql_quote_show_create = 1, sql_mode = '{kept}'")
 
 
 def _check(server: Server, *, wants_mariadb: bool) -> None:

@@ -18,7 +18,7 @@ from ottla.connectors.cdc.mysql.ddl_words import DdlError, Words
 from ottla.connectors.cdc.mysql.history import HistoryStore, history_record
 from ottla.connectors.cdc.mysql.positions import Position
 from ottla.connectors.cdc.mysql.recovering import names_of_prepared, prepared_before
-from ottla.connectors.cdc.mysql.server import LOCK_TIMEOUT, Server, code_of, quoted
+from ottla.connectors.cdc.mysql.server import Server, quoted
 from ottla.connectors.cdc.mysql.tables import SqlTable, Tables
 from ottla.connectors.cdc.mysql.texts import row_reader, selected
 from ottla.connectors.cdc.notifications import INITIAL, Notifications
@@ -125,8 +125,6 @@ class Snapshot:
             except ServerAwayError:
                 raise
             except ConnectError as error:
-                if code_of(error) == LOCK_TIMEOUT:
-                    raise
                 self.failures[table.id] = f"its rows cannot be read ({error})"
                 self._failed_tables.add(table.id)
 

@@ -24,7 +24,15 @@ from ottla.connectors.cdc.mysql.history import MEMORY, history_store, recovered
 from ottla.connectors.cdc.mysql.positions import Position, Start
 from ottla.connectors.cdc.mysql.prepared import Prepared
 from ottla.connectors.cdc.mysql.reading import BinlogReading
-from ottla.connectors.cdc.mysql.server import FIRST_BYTE, Server, connection_settings, opened_server, start_of
+from ottla.connectors.cdc.mysql.server import (
+    FIRST_BYTE,
+    LOCK_TIMEOUT,
+    Server,
+    code_of,
+    connection_settings,
+    opened_server,
+    start_of,
+)
 from ottla.connectors.cdc.mysql.settings import BINLOG_DEF, sql_kinds
 from ottla.connectors.cdc.mysql.snapshot import Snapshot
 from ottla.connectors.cdc.mysql.tables import SqlTable, Tables
@@ -125,8 +133,7 @@ class BinlogSourceTask(CaptureTask[BinlogStream]):
         """Look which entries of include lists match nothing."""
         assert self._server is not None
         self._unmatched = Unmatched(self._settings, "database")
-        names = self._server.databases()
-        self._unmatched.look(str(each) for database in names for each in self._server.tables(database))
+        self._unmatched.look(_seen_tables(self._server))
 
     def _check_signals(self) -> None:
         """Raise ConnectError where the table of signals is not there."""
@@ -232,7 +239,14 @@ class BinlogSourceTask(CaptureTask[BinlogStream]):
     def _blocking_scan(self) -> Scan:
         self._hang_up()
         self._server = self._opened_server()
-        snapshot = Snapshot(*self._given(self._server), self._signalling.blocking, failed=_not_read)
+        try:
+            snapshot = Snapshot(*self._given(self._server), self._signalling.blocking, failed=_not_read)
+        except ServerAwayError as error:
+            if (
+                code_of(error) == LOCK_TIMEOUT
+            ):  # whoever tried again would have the stream wait for as long as others lock
+                raise ConnectError(str(error)) from error
+            raise
         for table, why in snapshot.failures.items():
             _not_read(table, why)
         return Scan(snapshot.records())
@@ -358,7 +372,15 @@ class BinlogSourceTask(CaptureTask[BinlogStream]):
         return changes.taken() or None
 
     def _look_at_keys(self) -> None:
-        server = self._opened_server()
+        """Look at foreign keys that a statement may have changed; what is only said must not end a task."""
+        try:
+            server = self._opened_server()
+        except ServerAwayError:
+            raise
+        except ConnectError as error:
+            log.warning("It is not known which tables foreign keys change since they were altered: %s", error)
+            self._changes.cascades.pass_over()
+            return
         try:
             self._changes.cascades.look(server)
         finally:
@@ -424,6 +446,17 @@ class BinlogSourceTask(CaptureTask[BinlogStream]):
         if hasattr(self, "_metrics"):
             self._metrics.is_connected = False
         self._close_server()
+
+
+def _seen_tables(server: Server) -> Iterator[TableId]:
+    """Yield all tables that can be seen: a database may be another's, or have been dropped since it was listed."""
+    for database in server.databases():
+        try:
+            yield from server.tables(database)
+        except ServerAwayError:
+            raise
+        except ConnectError as error:
+            log.info("The tables of database %s cannot be listed: %s", database, error)
 
 
 def _not_read(table: TableId, why: str) -> None:
