@@ -114,7 +114,7 @@ def _tables_of(text: str) -> list[TableId]:
     if text.startswith("["):
         try:
             [schema, table] = json.loads(text)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             pass  # a schema may be called so
         else:
             return [TableId(str(schema), str(table))]
