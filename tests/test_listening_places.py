@@ -36,10 +36,8 @@ PROTECTED = {
     "registry/rest/instance.py": "logins, tokens, certificates and ACLs; HTTPS",
     "sql_server/rest/instance.py": "logins; HTTPS",
     "console/instance.py": "loopback or TLS; logins by the cluster's own",
-    "cli/local/cluster.py": "a probe that finds a free port and closes it",
-    "cli/dev/places.py": "a probe that finds a free port and closes it",
+    "cli/local/ports.py": "a probe that finds a free port and closes it",
     "testing/proxy.py": "loopback, for a test's clients, who reach nothing but the test's broker through it",
-    "cli/commands/demo.py": "a probe that finds a free port and closes it",
 }
 """File -> how what listens there is protected, and where somebody opens it to others."""
 

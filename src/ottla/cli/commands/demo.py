@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ottla.cli.local.ports import why_not_free
 from ottla.cli.options import Options
 from ottla.cli.streams_process import standard_error_to
 
@@ -156,12 +156,7 @@ def _demo(console: Console, files: list[Path], *, keep: bool) -> int:
 def free_port() -> int:
     """Return 9092, or the next port of 127.0.0.1 that nothing listens on."""
     for port in range(FIRST_PORT, FIRST_PORT + PORTS_TRIED_MAX):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
+        if why_not_free(port) is None:
             return port
     raise DemoError(f"no free port from {FIRST_PORT} to {FIRST_PORT + PORTS_TRIED_MAX - 1} on 127.0.0.1")
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import errno
-import socket
 from dataclasses import dataclass, fields
 
 from ottla.base import OttlaError
+from ottla.cli.local.ports import LOOPBACK, why_not_free
 
 __all__ = ["HOST", "Places", "free_places"]
 
-HOST = "127.0.0.1"
+HOST = LOOPBACK
 PORTS_TRIED_MAX = 100
 
 
@@ -52,12 +52,7 @@ def _next_free(first: int, taken: set[int]) -> int:
 
 
 def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError as error:
-            if error.errno == errno.EACCES:
-                raise OttlaError(f"port {port} is for root, as a rule; choose one from 1024 on") from error
-            return False
-    return True
+    error = why_not_free(port)
+    if error is not None and error.errno == errno.EACCES:
+        raise OttlaError(f"port {port} is for root, as a rule; choose one from 1024 on") from error
+    return error is None

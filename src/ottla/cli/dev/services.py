@@ -13,11 +13,12 @@ import logging
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from ottla.base import OttlaError
 from ottla.cli.dev.places import HOST, Places
+from ottla.cli.local.serving import end_by_input
 
 __all__ = ["Broker", "Told", "connect_properties", "running"]
 
@@ -98,7 +99,7 @@ class Broker:
     async def stop(self) -> None:
         """Stop it, as a shutdown does."""
         if self._process is not None:
-            await _stop(self._process)
+            await end_by_input(self._process, seconds=STOP_SECONDS_MAX)
 
     async def keep(self, tell: Told) -> str:
         """Start it again where it ends by itself, killed by hand or for want of memory; the services wait for it.
@@ -146,19 +147,6 @@ async def _broker(places: Places, folder: Path) -> AsyncIterator[Broker]:
         yield broker
     finally:
         await broker.stop()
-
-
-async def _stop(process: asyncio.subprocess.Process) -> None:
-    """Ask a process to stop by the end of its input, and kill it where it does not in time."""
-    assert process.stdin is not None
-    process.stdin.close()
-    try:
-        async with asyncio.timeout(STOP_SECONDS_MAX):
-            await process.wait()
-    except TimeoutError:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
 
 
 @asynccontextmanager

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from ottla.base import ConfigError
+from ottla.cli.local.serving import end_by_input
 from ottla.cli.options import warn
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ async def _running(name: str, command: Sequence[str]) -> AsyncIterator[None]:
         yield
     finally:
         watching.cancel()
-        await _end(process)
+        await end_by_input(process, seconds=STOP_SECONDS_MAX)
 
 
 def _bootstrap(node: Node) -> str:
@@ -103,18 +104,3 @@ async def _watch(name: str, process: asyncio.subprocess.Process) -> None:
     """Say where a process ends by itself; the broker goes on."""
     code = await process.wait()
     warn(f"ottla server: the {name} has ended with exit code {code}")
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Ask a process to stop, by the end of its input, and kill it where it has not after so long."""
-    import asyncio
-
-    if process.stdin is not None:
-        process.stdin.close()
-    try:
-        async with asyncio.timeout(STOP_SECONDS_MAX):
-            await process.wait()
-    except TimeoutError:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()

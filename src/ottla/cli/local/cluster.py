@@ -6,19 +6,18 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ottla.base import OttlaError
+from ottla.cli.local.ports import LOOPBACK, why_not_free
 
 __all__ = ["BROKERS_MAX", "CONTROLLERS_MAX", "LocalCluster", "LocalNode", "free_ports"]
 
 CONTROLLERS_MAX = 3
 """How many of the nodes, counted from the first, are controllers too."""
 BROKERS_MAX = 100
-LOOPBACK = "127.0.0.1"
 CLUSTER_FILE = "cluster.json"
 PORT_MAX = 65_535
 
@@ -172,12 +171,7 @@ def free_ports(count: int, *, port: int) -> tuple[int, ...]:
     for candidate in (*range(port + BROKERS_MAX, PORT_MAX), *range(port - 1, 1024, -1)):
         if len(found) == count:
             break
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((LOOPBACK, candidate))
-            except OSError:
-                continue
+        if why_not_free(candidate) is None:
             found.append(candidate)
     return tuple(found)
 

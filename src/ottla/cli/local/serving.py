@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
 __all__ = [
+    "end_by_input",
     "is_started",
     "look_for_cycles_seldom",
     "loop_factory",
@@ -76,6 +77,21 @@ def stop_with_input(stopping: asyncio.Event) -> None:
         loop.add_reader(number, readable)
     except PermissionError:  # epoll takes neither files nor /dev/null
         stopping.set()
+
+
+async def end_by_input(process: asyncio.subprocess.Process, *, seconds: float) -> None:
+    """Ask a process that stops with its input to stop, by the end of that, and kill it where it has not after so long."""
+    import asyncio
+
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        async with asyncio.timeout(seconds):
+            await process.wait()
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
 
 
 def _has_more(number: int) -> bool:

@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ottla.base import ConfigError
-from ottla.cli.local.cluster import LOOPBACK, free_ports
+from ottla.cli.local.cluster import free_ports
+from ottla.cli.local.ports import LOOPBACK
 from ottla.cli.local.shard_folders import known_shards, refuse_hiding, shard_folder
 
 if TYPE_CHECKING:
